@@ -41,6 +41,8 @@ final class ElementSession: @unchecked Sendable {
         /// Changed limits, by transport.
         let limits = Mutex<[MediaTransportKind: VideoLimits]>([:])
         let sendsSmallPackets = Atomic(false)
+        let hasDialled = Atomic(false)
+        let hasJoinedRoom = Atomic(false)
     }
 
     init(
@@ -61,9 +63,12 @@ final class ElementSession: @unchecked Sendable {
             makeChannel: { _, path, onEvent throws(SessionError) in
                 if path != .webrtc { earlyRoom.open(plan) }
                 let room = plan.room.adapted(toInput: host.input.encoded.format, output: host.output.encoding)
+                // After a loss, that connection has probably lost its path too.
+                let isFirst = !slot.hasDialled.exchange(true, ordering: .relaxed)
                 return try plan.makeChannel(
                     path: path, serverCodec: room.receivedCodec, applicationKey: requestKey(),
-                    logger: host.loggers.signalling, onEvent: onEvent)
+                    early: isFirst ? NextConnection.shared.take(for: plan) : nil, logger: host.loggers.signalling,
+                    onEvent: onEvent)
             },
             makeMedia: { _, start, onEvent in
                 let id = PathID(Self.pathCount.wrappingAdd(1, ordering: .relaxed).newValue)
@@ -82,7 +87,12 @@ final class ElementSession: @unchecked Sendable {
                     switch start.transport {
                     case .webrtc: PeerMediaTransport(path)
                     case .livekit:
-                        RoomMediaTransport(path, early: early) { RoomServers.shared.set($0, of: plan.service) }
+                        RoomMediaTransport(path, early: early) { server in
+                            RoomServers.shared.set(server, of: plan.service)
+                            if !slot.hasJoinedRoom.exchange(true, ordering: .relaxed) {
+                                NextConnection.shared.prepare(for: plan)
+                            }
+                        }
                     }
                 transport.publish(slot.desired.withLock { $0 })
                 transport.setMuted(slot.muted.withLock { $0 }, endsServiceMute: false)
@@ -171,6 +181,7 @@ final class ElementSession: @unchecked Sendable {
     /// Drops all work that waits in the session's queue. Called on that queue, from an application's callback, it
     /// returns at once and nothing more is reported: the running work finishes first, then the session is torn down.
     func stop() {
+        if media.hasJoinedRoom.load(ordering: .relaxed) { NextConnection.shared.prepare(for: plan) }
         if queue.isCurrent { reporter.silence() }
         queue.end { [controller, reporter, media] in
             controller.end()

@@ -12,14 +12,15 @@ extension SessionPlan {
     /// - Parameters:
     ///   - path: the media transport; nil: the service's first messages show which one it uses.
     ///   - serverCodec: the codec that the service should send in a room.
+    ///   - early: a connection to the service that stands already.
     func makeChannel(
-        path: MediaTransportKind?, serverCodec: VideoCodec, applicationKey: String?, logger: Logger,
-        onEvent: @escaping @Sendable (SignallingEvent) -> Void
+        path: MediaTransportKind?, serverCodec: VideoCodec, applicationKey: String?, early: EarlyConnection?,
+        logger: Logger, onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) throws(SessionError) -> any SignallingChannel {
         let answer = applicationKey.flatMap { $0.isEmpty ? nil : $0 }
         let key = fetcher == nil || answer != nil ? try freshKey(answer) : nil
         let age = key?.secondsSinceExpiry(now: UnixClock.seconds)
-        if let key, age == nil { return channel(key, path, serverCodec, logger, onEvent) }
+        if let key, age == nil { return channel(key, path, serverCodec, early, logger, onEvent) }
         guard let fetcher else {
             // The application may have another one for the next attempt; the configured one stays the same.
             throw .expiredToken(
@@ -32,13 +33,13 @@ extension SessionPlan {
                 if let age = key.secondsSinceExpiry(now: UnixClock.seconds) {
                     throw .expiredToken(age, "api-key-url must return a new one for each request.", isPermanent: false)
                 }
-                return channel(key, path, serverCodec, logger, onEvent)
+                return channel(key, path, serverCodec, early, logger, onEvent)
             }, onEvent: onEvent)
     }
 
     private func channel(
-        _ key: APIKey, _ path: MediaTransportKind?, _ serverCodec: VideoCodec, _ logger: Logger,
-        _ onEvent: @escaping @Sendable (SignallingEvent) -> Void
+        _ key: APIKey, _ path: MediaTransportKind?, _ serverCodec: VideoCodec, _ early: EarlyConnection?,
+        _ logger: Logger, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) -> any SignallingChannel {
         let url: ServiceURL
         switch subscribeToken {
@@ -50,13 +51,14 @@ extension SessionPlan {
         case .direct(let sid, let ip, let port):
             url = base.subscribe(key: key, sid: sid, ip: ip, port: port, options: extraItems)
         case nil:
-            let early = path == .webrtc ? [] : roomOptions(serverCodec)
-            url = base.stream(key: key, model: model, options: early + options + extraItems)
+            let asked = path == .webrtc ? [] : roomOptions(serverCodec)
+            url = base.stream(key: key, model: model, options: asked + options + extraItems)
         }
         var configuration = WebSocketChannel.Configuration()
         configuration.trust = trust
         configuration.route = route
         configuration.userAgent = DecartElements.userAgent
+        configuration.early = early
         configuration.logger = logger
         return WebSocketChannel(url: url, configuration: configuration, onEvent: onEvent)
     }

@@ -22,7 +22,7 @@ package enum TLSVersion: String, Sendable {
 /// Trusted roots and options of clients.
 // @unchecked: the SSL_CTX is not modified after `init`, and OpenSSL counts its references atomically.
 package final class TLSClientContext: @unchecked Sendable {
-    package enum Roots: Sendable {
+    package enum Roots: Sendable, Hashable {
         /// OpenSSL's default file and directory of certificates, which `SSL_CERT_FILE` and `SSL_CERT_DIR` replace, as
         /// in all programs that use OpenSSL. The file is read once per process.
         case system
@@ -33,11 +33,14 @@ package final class TLSClientContext: @unchecked Sendable {
     }
 
     let context: OpaquePointer
+    /// Differs between contexts with other roots.
+    package let rootsHash: Int
 
     /// Blocks, because it reads files.
     /// - Parameter protocols: the protocols to offer by ALPN; empty: no ALPN.
     package init(roots: Roots, protocols: [String]) throws(TLSError) {
         context = try OpenSSLLibrary.use { () throws(TLSError) in try Self.make(roots, protocols) }
+        rootsHash = roots.hashValue
     }
 
     private static func make(_ roots: Roots, _ protocols: [String]) throws(TLSError) -> OpaquePointer {

@@ -90,6 +90,14 @@ package final class ByteStream: @unchecked Sendable {
         updateInterest()
     }
 
+    /// The connection fails once the peer's system has acknowledged nothing of what was sent for this time; zero: after
+    /// minutes, as the system decides.
+    package func limitAcknowledgement(to limit: Duration) {
+        guard phase != .closed else { return }
+        var time = UInt32(clamping: Int64(limit / .milliseconds(1)))
+        setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_USER_TIMEOUT, &time, socklen_t(MemoryLayout<UInt32>.size))
+    }
+
     package var localAddress: SocketAddress? { SocketAddress { getsockname(descriptor, $0, $1) } }
     package var remoteAddress: SocketAddress? { SocketAddress { getpeername(descriptor, $0, $1) } }
     package var isOpen: Bool { phase == .connecting || phase == .open }

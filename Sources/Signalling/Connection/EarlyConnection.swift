@@ -31,25 +31,32 @@ package final class EarlyConnection: @unchecked Sendable {
     private let trust: TLSTrust
     private let route: NetworkRoute
     private let refusesLocal: Bool
+    private let isAwaited: Bool
     private let lifetime: Duration
     private let thread = NetworkThread.shared
     private var phase = Phase.idle
     private var timer: NetworkTimer?
+    /// Network thread; those by which the server was verified.
+    private(set) var rootsHash: Int?
     /// Takes the stream once it is connected.
     private var taker: ((ByteStream?) -> Void)?
 
+    /// - Parameter isAwaited: a channel waits for it; else the channel connects again unless the connection stands.
     package init(
-        to place: ServerPlace, trust: TLSTrust, route: NetworkRoute, refusesLocal: Bool,
+        to place: ServerPlace, trust: TLSTrust, route: NetworkRoute, refusesLocal: Bool, isAwaited: Bool = true,
         lifetime: Duration = EarlyConnection.lifetime
     ) {
         (self.place, self.trust, self.route, self.refusesLocal) = (place, trust, route, refusesLocal)
-        self.lifetime = lifetime
+        (self.isAwaited, self.lifetime) = (isAwaited, lifetime)
     }
 
-    /// Any thread.
-    package func open() {
+    /// Any thread. A channel that takes it before the delay is over connects itself.
+    package func open(after delay: Duration = .zero) {
         guard thread.start() else { return }
-        thread.async { self.begin() }
+        thread.async {
+            guard delay > .zero, case .idle = self.phase else { return self.begin() }
+            self.timer = self.thread.later(after: delay) { self.begin() }
+        }
     }
 
     /// Any thread. Without effect once a channel has got the stream.
@@ -69,6 +76,7 @@ package final class EarlyConnection: @unchecked Sendable {
 
     private func connect(_ tls: TLSClientContext?) {
         guard case .preparing = phase else { return }
+        rootsHash = tls?.rootsHash
         let destination = route.destination(
             place.host, place.port, limit: lifetime, refusesLocal: refusesLocal)
         phase = .connecting(
@@ -101,7 +109,9 @@ package final class EarlyConnection: @unchecked Sendable {
     ///   called after `abandon`.
     func take(_ completion: @escaping (ByteStream?) -> Void) {
         switch phase {
-        case .idle, .preparing, .connecting: taker = completion
+        case .idle, .preparing, .connecting:
+            taker = completion
+            if !isAwaited { end() }
         case .ready(let stream):
             stream.onEvent = nil
             finish()

@@ -133,6 +133,10 @@ private final class Connection: @unchecked Sendable {
         case ended
     }
 
+    /// For a request on a connection that was made ahead, whose path may have died meanwhile. Time for two
+    /// retransmissions.
+    private static let acknowledgementLimit = Duration.seconds(2)
+
     let thread = NetworkThread.shared
     private let url: ServiceURL
     private let configuration: WebSocketChannel.Configuration
@@ -183,14 +187,15 @@ private final class Connection: @unchecked Sendable {
             refusesLocal: configuration.refusesLocal)
         let connector = Connector(to: destination, tls: tls, on: thread, onTCP: { self.connectedTCP() }) { result in
             switch result {
-            case .success(let stream): self.upgrade(stream) { self.fail($0) }
+            case .success(let stream): self.upgrade(stream)
             case .failure(let error): self.fail(error)
             }
         }
         phase = .connecting(connector, hasTCP: false)
     }
 
-    /// Connects again if the server has closed the connection meanwhile, or closes it without an answer.
+    /// Connects again if the server has closed the connection meanwhile, or closes it without an answer, or does not get
+    /// the request.
     private func connect(_ tls: TLSClientContext?, over early: EarlyConnection) {
         phase = .awaiting(early)
         early.take { stream in
@@ -200,8 +205,14 @@ private final class Connection: @unchecked Sendable {
                 self.connect(tls)
             }
             guard let stream else { return connectAnew() }
+            // The file of roots may have changed.
+            guard early.rootsHash == tls?.rootsHash else {
+                stream.close()
+                return connectAnew()
+            }
             self.logger.info("\(self.place): takes the connection made ahead, after \(self.elapsed)")
-            self.upgrade(stream) { _ in connectAnew() }
+            stream.limitAcknowledgement(to: Self.acknowledgementLimit)
+            self.upgrade(stream, orElse: connectAnew)
         }
     }
 
@@ -212,7 +223,8 @@ private final class Connection: @unchecked Sendable {
         logger.info("\(place): TCP connected\(way) after \(elapsed)")
     }
 
-    private func upgrade(_ stream: ByteStream, onFailure: @escaping (NetworkError) -> Void) {
+    /// - Parameter connectAnew: called in place of a failure by which the server has not answered this request.
+    private func upgrade(_ stream: ByteStream, orElse connectAnew: (() -> Void)? = nil) {
         // The owner may have given up, and the server must not open a session for it.
         guard isConnecting else { return stream.close() }
         let requestedAt = monotonicTime
@@ -223,8 +235,12 @@ private final class Connection: @unchecked Sendable {
             outcome in
             switch outcome {
             case .open(let webSocket): self.opened(webSocket, requestedAt)
-            case .refused(let error): self.fail(error)
-            case .failed(let error): onFailure(error)
+            // RFC 9110 §15.5.9: 408 ends an idle connection, and may have crossed the request.
+            case .refused(let error) where connectAnew == nil || error.httpStatus != 408: self.fail(error)
+            case .failed(let error) where connectAnew == nil: self.fail(error)
+            case .refused, .failed:
+                stream.close()
+                connectAnew?()
             }
         }
         // The request may have failed at once.
@@ -239,7 +255,8 @@ private final class Connection: @unchecked Sendable {
     }
 
     private func opened(_ webSocket: WebSocketConnection, _ requestedAt: Duration) {
-        guard case .upgrading = phase else { return webSocket.close() }
+        guard case .upgrading(_, let stream) = phase else { return webSocket.close() }
+        stream.limitAcknowledgement(to: .zero)
         timer?.cancel()
         phase = .open(FrameHandler(configuration, over: webSocket) { [weak self] event in self?.frames(event) })
         logger.info("\(place): the WebSocket is open after \(elapsed)")

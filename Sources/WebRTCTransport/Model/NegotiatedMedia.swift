@@ -46,6 +46,9 @@ package struct NegotiatedVideo: Sendable {
     /// The codec in which the remote peer sends first.
     var inboundCodec: NegotiatedCodec { inbound?.codec ?? codec }
 
+    /// REMB leaves. A room's server negotiates both and may number no packets; libwebrtc's clients send REMB then.
+    var usesREMB: Bool { inboundCodec.usesREMB && (!inboundCodec.usesTransportCC || inbound != nil) }
+
     /// The codecs in which the remote peer may send.
     var codecs: [NegotiatedCodec] { [codec] + alternatives }
 

@@ -11,6 +11,9 @@ final class ICETransport: @unchecked Sendable {
     /// ICE has connected for the first time.
     var onConnected: () -> Void = {}
     var onFailure: (PeerConnectionError) -> Void = { _ in }
+    /// Called four times a second, once ICE has connected: one timer for all that a connection does regularly, because each
+    /// one wakes the thread.
+    var onTick: () -> Void = {}
     var onDatagram: @Sendable (UnsafeMutableRawBufferPointer) -> Void = { _ in }
     /// Called after datagrams that arrived together.
     var onBatchEnd: @Sendable () -> Void = {}
@@ -344,6 +347,7 @@ final class ICETransport: @unchecked Sendable {
             }
         }
         guard !isOver else { return }
+        onTick()
         pathTimer = network.schedule(after: .milliseconds(250)) { [weak self] in self?.watchPath() }
     }
 

@@ -34,7 +34,6 @@ package final class PeerConnection: @unchecked Sendable {
 
     // MARK: Network thread only
     private var state = PeerConnectionState.new
-    private var tickTimer: NetworkTimer?
 
     /// Generates the DTLS certificate and builds the RTP sessions. The ICE agent is created with the first offer or
     /// answer; nothing is sent before that.
@@ -54,12 +53,12 @@ package final class PeerConnection: @unchecked Sendable {
             configuration, over: ice, network: place.thread, rtp: rtp, identity: identity, videoSent: videoSent,
             onEvent: onEvent)
         receiver = RTPReceiver(
-            configuration, ice: ice, dtls: dtls, sender: sender, network: place.thread, rtp: rtp, ssrc: identity.ssrc,
-            onEvent: onEvent)
+            configuration, ice: ice, dtls: dtls, sender: sender, rtp: rtp, ssrc: identity.ssrc, onEvent: onEvent)
         ice.onDatagram = { [weak receiver] in receiver?.receive($0) }
         ice.onBatchEnd = { [weak rtp] in rtp?.flush() }
         ice.onConnected = { [weak dtls] in dtls?.iceConnected() }
         ice.onFailure = { [weak self] in self?.fail($0) }
+        ice.onTick = { [weak self] in self?.tick() }
         dtls.onFailure = { [weak self] in self?.fail($0) }
         receiver.onFailure = { [weak self] in self?.fail($0) }
         dtls.onKeys = { [weak self] in self?.secured($0) }
@@ -112,7 +111,6 @@ package final class PeerConnection: @unchecked Sendable {
         guard receiver.hasKeys else { return }
         sender.tick()
         receiver.tick()
-        tickTimer = network.schedule(after: .milliseconds(250)) { [weak self] in self?.tick() }
     }
 
     /// Any thread. Queued, so that events follow the call of the owner that causes them.
@@ -147,7 +145,6 @@ package final class PeerConnection: @unchecked Sendable {
             dtls.close()
             ice.close()
             receiver.stop()
-            tickTimer?.cancel()
             if state != .closed {
                 state = .closed
                 onEvent(.stateChanged(.closed))

@@ -11,7 +11,6 @@ final class RTPReceiver: @unchecked Sendable {
     private let ice: ICETransport
     private let dtls: DTLSTransport
     private let sender: RTPSender
-    private let network: NetworkThread
     private let rtp: RTPSessions
     /// The sender of our REMB.
     private let ssrc: UInt32
@@ -49,14 +48,14 @@ final class RTPReceiver: @unchecked Sendable {
     private var usesREMB = false
     /// The header extension abs-send-time, by which a queue on the path is seen.
     private var sendTimeExtension: UInt8?
-    private var rembTimer: NetworkTimer?
+    private var ticks = 0
 
     init(
         _ configuration: PeerConnectionConfiguration, ice: ICETransport, dtls: DTLSTransport, sender: RTPSender,
-        network: NetworkThread, rtp: RTPSessions, ssrc: UInt32,
+        rtp: RTPSessions, ssrc: UInt32,
         onEvent: @escaping @Sendable (PeerConnectionEvent) -> Void
     ) {
-        (self.ice, self.dtls, self.sender, self.network) = (ice, dtls, sender, network)
+        (self.ice, self.dtls, self.sender) = (ice, dtls, sender)
         (self.rtp, self.ssrc, self.onEvent) = (rtp, ssrc, onEvent)
         logger = configuration.loggers.rtp
         log = RTPLog(configuration.loggers.rtp)
@@ -69,23 +68,19 @@ final class RTPReceiver: @unchecked Sendable {
     func start(_ srtp: SRTPTransform) {
         self.srtp = srtp
         rtp.startReports()
-        if usesREMB { sendREMB() }
+        sendREMB()
     }
 
     /// Call after each negotiation.
     func configure(_ video: NegotiatedVideo) {
         demuxer.configure(video)
         (layers.rids, layers.ridExtension) = (video.receivedLayers, video.extensions.rid)
-        let inbound = video.inboundCodec
-        // A room's server negotiates both and may number no packets; libwebrtc's clients send REMB then.
-        usesREMB = inbound.usesREMB && (!inbound.usesTransportCC || video.inbound != nil)
+        usesREMB = video.usesREMB
         sendTimeExtension = video.inbound.map(\.absoluteSendTime) ?? video.extensions.absoluteSendTime
         codecs = video.codecs.reduce(into: [:]) { $0[$1.payloadType] = $1.codec }
-        videoTypes.update(expected: inbound.payloadType, alternatives: video.codecs.map(\.payloadType))
-        // If the handshake has not finished yet, `start` begins both.
-        guard hasKeys else { return }
-        rtp.startReports()
-        if usesREMB, rembTimer == nil { sendREMB() }
+        videoTypes.update(expected: video.inboundCodec.payloadType, alternatives: video.codecs.map(\.payloadType))
+        // If the handshake has not finished yet, `start` begins them.
+        if hasKeys { rtp.startReports() }
     }
 
     /// Takes over what the latest offer of the remote peer says about its streams.
@@ -180,12 +175,11 @@ final class RTPReceiver: @unchecked Sendable {
         rtp.received(compound, now: now)
     }
 
-    /// Sends REMB every 500 ms. aiortc stays at 500 kbit/s until it receives an estimate.
+    /// aiortc stays at 500 kbit/s until it receives an estimate.
     private func sendREMB() {
-        guard hasKeys else { return }
+        guard usesREMB else { return }
         estimator.update(now: MonotonicTime.now)
         sendEstimate()
-        rembTimer = network.schedule(after: .milliseconds(500)) { [weak self] in self?.sendREMB() }
     }
 
     private func sendEstimate() {
@@ -261,8 +255,12 @@ final class RTPReceiver: @unchecked Sendable {
 
     // MARK: Statistics and end
 
-    /// Call several times a second.
-    func tick() { log.checkSilence(now: MonotonicTime.now) }
+    /// Call four times a second: REMB leaves at each other call.
+    func tick() {
+        log.checkSilence(now: MonotonicTime.now)
+        ticks &+= 1
+        if ticks.isMultiple(of: 2) { sendREMB() }
+    }
 
     func fill(_ statistics: inout PeerConnectionStatistics) {
         (statistics.packetsReceived, statistics.bytesReceived) = counters.video
@@ -279,6 +277,5 @@ final class RTPReceiver: @unchecked Sendable {
 
     func stop() {
         srtp = nil
-        rembTimer?.cancel()
     }
 }

@@ -40,8 +40,12 @@ package struct InboundRTP<Packet: PacketStorage> {
     private static var narrowKeyframeRequestInterval: Duration { .seconds(1) }
     /// The interval of reports while no media are sent.
     private static var reducedReportInterval: Duration { .seconds(15) }
-    /// Feedback is due within 50 to 250 ms; lip sync needs an early report of audio, but few later ones.
-    private var reportInterval: Duration { kind == .video ? .milliseconds(100) : .milliseconds(500) }
+    /// Feedback is due within 50 to 250 ms; lip sync needs an early report of audio, but few later ones, and so does video
+    /// whose feedback is REMB.
+    private var reportInterval: Duration {
+        kind == .video && !parameters.usesREMB ? Self.feedbackInterval : .milliseconds(500)
+    }
+    private static var feedbackInterval: Duration { .milliseconds(100) }
 
     package init(_ kind: MediaKind) {
         self.kind = kind
@@ -210,7 +214,7 @@ package struct InboundRTP<Packet: PacketStorage> {
         }
         lastMediaSSRC = packet.bigEndian32(at: 8)
         recorder.received(number, now: now)
-        if areReportsReduced { scheduleReport(at: now + reportInterval) }
+        if areReportsReduced || parameters.usesREMB { scheduleReport(at: now + Self.feedbackInterval) }
     }
 
     /// Drops the server's own frames from now on.

@@ -22,6 +22,8 @@ package struct RTPSessionParameters: Sendable {
     package var retransmissionTypes: [Int: Int] = [:]
     /// The extension with the transport-wide sequence number, if the remote peer gets feedback about it.
     package var transportWideCC: UInt8?
+    /// The sender of inbound video adapts to REMB, unless it numbers its packets.
+    package var usesREMB = false
     package var limits = FeedbackLimits()
 
     package init(clockRate: Int, ssrc: UInt32, cname: String) {
@@ -50,6 +52,7 @@ extension RTPSessionParameters {
         }
         rtxSSRCs = video.rtxSSRCs
         if video.codec.usesTransportCC { transportWideCC = video.extensions.transportWideCC }
+        usesREMB = video.usesREMB
         for codec in video.alternatives { retransmissionTypes[codec.payloadType] = codec.retransmissionPayloadType }
         guard let type = video.codec.retransmissionPayloadType else { return }
         var ssrcs = [identity.ssrc: identity.rtxSSRC]

@@ -11,8 +11,8 @@ Writes one line per event, with times on CLOCK_MONOTONIC:
                                             without colour (prompt "noir"), c any other new frame
     {"t": TIME, "m": NAME, ...}             a bus message, or the reply to a command
 
-Executes JSON lines from standard input: {"do": "prompt" | "stats" | "memory" | "clock" | "set" | "stop"}. Ends when
-its standard input ends.
+Executes JSON lines from standard input: {"do": "prompt" | "stats" | "memory" | "clock" | "set" | "restart" | "stop"}.
+Ends when its standard input ends.
 """
 
 import ctypes
@@ -143,6 +143,10 @@ class Client:
         elif action == "set":
             self.decart.set_property(command["name"], command["value"])
             report("set")
+        elif action == "restart":
+            self.pipeline.set_state(Gst.State.NULL)
+            report("restart")
+            self.pipeline.set_state(Gst.State.PLAYING)
         elif action == "stop":
             self.loop.quit()
 

@@ -80,9 +80,9 @@ def stall(*options, standin=(), dials=1):
 
 
 row("F28 media stall", 32, "the service sends no frame for 8 s, the network is healthy: same session")(stall())
-# A room has two connections to the same port, and is resumed once.
+# A room has two connections to the same port, and is resumed once; a third waits for the next session.
 row("F28 media stall in a room", 32, "the same in a room", older="verify")(
-    stall("transport=livekit", standin=("--transport", "livekit"), dials=3))
+    stall("transport=livekit", standin=("--transport", "livekit"), dials=4))
 
 
 # --- The network goes away --------------------------------------------------------------------------------------

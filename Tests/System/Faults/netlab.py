@@ -237,14 +237,22 @@ class Lab:
     def elements(self, name):
         text = run("ip", "netns", "exec", self.client, "nft", "list", "set", "inet", "lab", name)
         found = re.search(r"elements = \{([^}]*)\}", text)
-        return len(found.group(1).split(",")) if found else 0
+        return found.group(1).split(",") if found else []
 
     def dials(self):
         """Returns the number of TCP connections that the client opened to the service's port."""
-        return self.elements("dials")
+        return len(self.elements("dials"))
+
+    def established(self):
+        """Returns how many of them are established now."""
+        return len(run("ip", "netns", "exec", self.client, "ss", "-Htn", "state", "established", f"dport = :{PORT}").splitlines())
 
     def dials_elsewhere(self):
-        return self.elements("elsewhere")
+        return len(self.elements("elsewhere"))
+
+    def drop_dialled(self):
+        """Drops what the client sends on the connections that it has opened to the service's port so far."""
+        self.drop(f"tcp sport {{ {','.join(self.elements('dials'))} }}")
 
     def counter(self, name):
         text = run("ip", "netns", "exec", self.router, "nft", "list", "counter", "inet", "lab", name)

@@ -90,6 +90,34 @@ def resumed(run):
     run.finish(dials=(7, 60))
 
 
+@row("room, next session", 15, "the process begins another session, and one more when the connection made ahead leads nowhere",
+     older="verify")
+def next_session(run):
+    client = run.start(*ROOM, standin=STANDIN)
+
+    def made_ahead(dials):
+        """Waits until the session has its two connections, and the process one for the next session."""
+        until = time.monotonic() + 10
+        while (run.lab.dials() < dials or run.lab.established() != 3) and time.monotonic() < until:
+            time.sleep(0.05)
+        found = run.lab.dials(), run.lab.established()
+        run.expect(found == (dials, 3), f"{found[1]} connections of {found[0]}, not 3 of {dials}")
+
+    made_ahead(3 + run.more_dials)
+    for what, bound, leads in (("the next session", 1, True), ("a session whose connection leads nowhere", 4, False)):
+        session, before = client.session(), run.lab.dials()
+        if not leads:
+            run.lab.drop_dialled()
+        at = client.request("restart", "restart")["t"]
+        client.frames.clear()
+        run.measure(f"{what}: transformed frame", client.frame(at, seconds=30).time - at, bound)
+        run.expect(client.session() not in (None, session), f"{what} is the same")
+        run.expect(not client.all("warning"), f"{what}: {client.all('warning')}")
+        # To the room, and for the session after it; the control channel dials only in the second case.
+        made_ahead(before + (2 if leads else 3))
+    run.finish(gaps=False)
+
+
 @row("room, another address", 30, "the client's address is replaced while it is in a room", older="verify")
 def address(run):
     client = run.start(*ROOM, standin=STANDIN)

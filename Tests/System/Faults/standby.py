@@ -56,8 +56,8 @@ def standby(rounds, quiet, bound, *standin, properties=(), dials=1):
 
 
 def in_room(rounds, quiet, bound, *standin):
-    # The second connection is the room's signalling.
-    return standby(rounds, quiet, bound, "--transport", "livekit", *standin, properties=("transport=livekit",), dials=2)
+    # The second connection is the signalling of the room, and the third one waits for the next session.
+    return standby(rounds, quiet, bound, "--transport", "livekit", *standin, properties=("transport=livekit",), dials=3)
 
 
 @row("standby, dead path", 60, "UDP is dropped in standby; TCP continues")

@@ -557,6 +557,32 @@ struct RTPReceptionTests {
         #expect((8...13).contains(reports[0]) && reports[1] == 1 && (8...13).contains(reports[2]), "\(reports)")
     }
 
+    /// Packets with transport-wide numbers are reported within 100 ms all the same.
+    @Test func reportsAreFewWhereREMBIsTheFeedback() {
+        var session = InboundRTP<SimulatedPacket>(.video)
+        var random = SeededGenerator(seed: 5)
+        var parameters = RTPSessionParameters(clockRate: 90_000, ssrc: 1, cname: "a")
+        (parameters.usesREMB, parameters.transportWideCC) = (true, 3)
+        session.configure(parameters)
+        session.startReports(now: .zero)
+        var reports = 0
+        while let wake = session.nextWake, wake <= .seconds(10) {
+            session.wake(at: wake, senders: { [] }, using: &random) { _ in reports += 1 }
+        }
+        #expect((16...27).contains(reports))
+        let packet: [UInt8] = [0x90, 96, 0, 1, 0, 0, 0, 1, 0, 0, 0, 9, 0xbe, 0xde, 0, 1, 3 << 4 | 1, 0, 5, 0, 1, 2]
+        packet.withUnsafeBytes {
+            session.received(rtp: $0, activeType: 96, now: .seconds(10), running: { 0 }) { _ in }
+        }
+        #expect(session.nextWake.map { $0 <= .milliseconds(10_100) } == true)
+        var feedback = 0
+        session.wake(at: .milliseconds(10_100), senders: { [] }, using: &random) { action in
+            guard case .rtcp(let compound) = action else { return }
+            feedback += compound.withUnsafeBytes { RTCPCompound(parsing: $0) }.transportFeedback.count
+        }
+        #expect(feedback == 1)
+    }
+
     @Test func feedbackIsReadAsItWasWritten() throws {
         var random = SeededGenerator(seed: 11)
         for _ in 0..<100 {

@@ -41,6 +41,8 @@ package struct FaultPlan: Sendable, Equatable {
 
     func first(_ kind: FaultKind) -> Fault? { faults.first { $0.kind == kind } }
     func contains(_ kind: FaultKind) -> Bool { first(kind) != nil }
+    /// Some act before the first byte of a connection.
+    var actsOnTransport: Bool { faults.contains { $0.kind.scope == .transport } }
 
     func first<Result>(_ body: (Fault) -> Result?) -> Result? {
         for fault in faults {
@@ -76,8 +78,8 @@ final class FaultBoard: Sendable {
         state.withLock { $0 = State(plan: plan) }
     }
 
-    /// Uncounts the connection that was accepted last because it belongs to a room: faults count sessions, and it is
-    /// part of one.
+    /// Uncounts the connection that was counted last because it belongs to a room: faults count sessions, and it is part
+    /// of one.
     func uncount() {
         state.withLock { $0.connections = max($0.connections - 1, 0) }
     }

@@ -15,7 +15,9 @@ struct ServiceEndpoint: Sendable {
 
     func accept(_ stream: ByteStream) {
         guard !connections.isFull else { return stream.close() }
-        let plan = faults.next()
+        // Clients make connections ahead, and may not use them: only a request counts, unless a fault acts before it.
+        let early = faults.plan.actsOnTransport ? faults.next() : nil
+        let plan = early ?? FaultPlan()
         guard !plan.contains(.rstOnAccept) else { return stream.reset() }
         if let context = tls?.context(plan) {
             if let fault = plan.first(.slow(.tls)) {
@@ -28,14 +30,15 @@ struct ServiceEndpoint: Sendable {
         connections.add(
             ClientConnection(stream) { connection, head, body in
                 guard let body else { return connection.close() }
-                respond(to: head, body, on: connection, plan, ticket)
+                respond(to: head, body, on: connection, early, ticket)
             })
     }
 
     private func respond(
-        to head: HTTPRequestHead, _ body: [UInt8], on connection: ClientConnection, _ plan: FaultPlan,
+        to head: HTTPRequestHead, _ body: [UInt8], on connection: ClientConnection, _ early: FaultPlan?,
         _ ticket: ReplayTicket?
     ) {
+        let plan = early ?? faults.next()
         if let refusal = browserGuard.refusal(of: head.fields) { return refuse(refusal, on: connection) }
         if let preflight = CrossOrigin.preflight(head) { return connection.answer(preflight) }
         let isUpgrade = WebSocketUpgrade.problem(of: head) == nil
