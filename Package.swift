@@ -248,7 +248,7 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "DecartProtocol", "DecartSession", "GStreamerKit", "LiveKitProtocol", "LiveKitTransport",
+                "DecartProtocol", "DecartSession", "GStreamerKit", "ICE", "LiveKitProtocol", "LiveKitTransport",
                 "MediaPipeline", "MediaSecurity", "Network", "Signalling", "TestSupport", "WebRTCTransport",
             ],
             path: "Tests/Tools/Fuzz/Targets", swiftSettings: swiftSettings),

@@ -125,6 +125,12 @@ struct ReportTests {
         #expect(Redactor(["my secret", "abc"])(text) == redacted)
     }
 
+    /// A long session has more texts than are kept.
+    @Test func secretsStayBesideTextsOfMessages() {
+        let redact = Redactor(["my secret"], others: (0..<1000).map { "text-\($0)" })
+        #expect(redact("my secret, text-999") == "<redacted>, <redacted>")
+    }
+
     // MARK: Parts
 
     @Test func anSDPsFacts() {

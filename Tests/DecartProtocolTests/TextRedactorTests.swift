@@ -105,5 +105,36 @@ struct TextRedactorTests {
         for number in 0..<1000 { redact.add("token-\(number)") }
         #expect(redact("token-999") == TextRedactor.mark)
         #expect(redact("token-1 ") == "token-1 ")
+        let long = (0..<40).map { "\($0):" + String(repeating: "x", count: 32 << 10) }
+        for text in long { redact.add(text) }
+        #expect(redact(long[39]) == TextRedactor.mark && redact(long[0]) == long[0])
+    }
+
+    /// The key and the first prompt are there from the start.
+    @Test func theFirstTextsStay() {
+        var redact = TextRedactor([Self.secret])
+        for number in 0..<1000 { redact.add("token-\(number)") }
+        #expect(redact("a \(Self.secret) b token-999 c") == "a <redacted> b <redacted> c")
+    }
+
+    /// Occurrences that overlap.
+    @Test(arguments: [
+        ("abcabcabc", "x abcabcabcabcab y", "x <redacted>ab y"), ("abcdef", "abcdabcdefef", "abcd<redacted>ef"),
+        ("aaaaaab", "aaaaaaaaaaaabaaaaaaaab", "aaaaaa<redacted>aa<redacted>"),
+        ("aabaab", "aabaabaabaaabaabaaa", "<redacted>a<redacted>aaa"),
+    ])
+    func repetitions(secret: String, text: String, shown: String) {
+        #expect(TextRedactor([secret])(text) == shown)
+        #expect(TextRedactor([secret, "another secret"])("\(text) another secret") == "\(shown) <redacted>")
+    }
+
+    /// Secret and text of a service that wants each comparison to fail late.
+    @Test func longRepetitions() {
+        let text = String(repeating: "a", count: 30 << 10)
+        var redact = TextRedactor()
+        for length in 1...8 { redact.add(text.prefix(length << 10) + "b") }
+        #expect(redact(text) == text && redact(text + "b") == text.dropLast(8 << 10) + "<redacted>")
+        #expect(redact("\(text)c…\(text)") == "\(text)c…\(text)")
+        #expect(redact(text + text + text) == TextRedactor.mark)
     }
 }

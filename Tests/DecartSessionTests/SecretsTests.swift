@@ -93,6 +93,28 @@ struct SecretsTests {
         }
     }
 
+    /// A terminal that shows the log does nothing that a service writes, and no line has an end of the service's.
+    @Test(arguments: [Place.error, .promptAck, .imageAck, .endOfGeneration, .unknownType, .malformed, .closeReason])
+    func logIsPrintable(place: Place) throws {
+        let log = Watched<[String]>([])
+        let logger = Logger(isEnabled: { _ in true }) { entry in log.change { $0.append(entry.text) } }
+        let world = try World(logger: logger) { $0.transport = .livekit }
+        _ = world.with { $0.start() }
+        world.scheduler.run()
+        let channel = try #require(world.reported.channels.last)
+        channel.onEvent(.opened(transport: nil, upgrade: nil))
+        let room = LiveKitRoomInfo(url: "wss://room.example", token: Secret(Self.roomToken), roomName: "r")
+        try channel.say(.livekitRoomInfo(room))
+        world.scheduler.run()
+        try place.put("x\u{1b}]0;y\u{7}\u{9b}\nline " + String(repeating: "z", count: 5000), world)
+        world.scheduler.advance(.seconds(2))
+        #expect(!log.value.isEmpty)
+        for line in log.value {
+            let isClean = line.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7F...0x9F).contains($0.value) }
+            #expect(isClean && line.utf8.count < 2000, "\(place): \(line)")
+        }
+    }
+
     /// Lower case, without percent-encoding; the test's own way, not the redactor's.
     private static func plain(_ text: String) -> [UInt8] {
         var bytes: [UInt8] = []

@@ -33,5 +33,8 @@ import Testing
         var later = TURNFrames()
         #expect(later.follow((Self.message + Self.channel)[...]) == 2)
         #expect(later.follow(bytes[...]) == nil)
+        // There is no way back.
+        for _ in 0..<3 { #expect(later.follow(Self.message[...]) == nil) }
+        #expect(later.follow([]) == nil)
     }
 }

@@ -5,29 +5,37 @@ package struct TextRedactor: Sendable {
     package static let mark = "<redacted>"
     /// Shorter texts could occur in any sentence.
     package static let minimumSize = 6
-    /// The oldest texts go first: a service may name any number of tokens.
-    private static let maximumCount = 128
+    /// Longer texts of a peer are hidden as a whole. No secret and no prompt is longer.
+    private static let maximumSize = 64 << 10
+    /// Of the texts that were added, the oldest go first: a service may name any number of tokens, of any length.
+    private static let maximumAdded = (count: 128, size: 1 << 20)
     /// A text may be encoded more than once.
     private static let levels = 3
 
-    /// In the form of `Folded`, longest first: a secret may contain another one.
-    private var needles: [[UInt8]] = []
+    /// In the form of `Folded`.
+    private let needles: [[UInt8]]
     /// The texts in the order in which they came, with their needles.
-    private var texts: [(text: String, forms: [[UInt8]])] = []
+    private var added: [(text: String, needles: [[UInt8]])] = []
+    private var addedSize = 0
 
+    /// - Parameter texts: stay, whatever is added.
     package init(_ texts: some Sequence<String> = []) {
-        for text in texts { add(text) }
+        needles = Set(texts).flatMap(Self.needles)
     }
 
     package mutating func add(_ text: String) {
-        guard text.utf8.count >= Self.minimumSize, !texts.contains(where: { $0.text == text }) else { return }
-        texts.append((text, Self.forms(text)))
-        if texts.count > Self.maximumCount { texts.removeFirst() }
-        needles = Set(texts.flatMap(\.forms)).filter { $0.count >= Self.minimumSize }
-            .sorted { $0.count > $1.count }
+        guard (Self.minimumSize...Self.maximumSize).contains(text.utf8.count),
+            !added.contains(where: { $0.text == text })
+        else { return }
+        added.append((text, Self.needles(text)))
+        addedSize += text.utf8.count
+        while added.count > Self.maximumAdded.count || addedSize > Self.maximumAdded.size {
+            addedSize -= added.removeFirst().text.utf8.count
+        }
     }
 
-    private static func forms(_ text: String) -> [[UInt8]] {
+    private static func needles(_ text: String) -> [[UInt8]] {
+        guard text.utf8.count >= minimumSize else { return [] }
         let bytes = Array(text.utf8)
         // A base64 digit has six bits: the first ones also depend on the bytes before the text, the last one on those behind.
         let coded = (0..<3).flatMap { before -> [ArraySlice<UInt8>] in
@@ -37,21 +45,26 @@ package struct TextRedactor: Sendable {
             return [digits, other].map { $0.dropFirst(before == 0 ? 0 : before + 1).dropLast() }
         }
         let digits = bytes.flatMap { [hexDigits[Int($0 >> 4)], hexDigits[Int($0 & 15)]] }
-        return ([bytes, digits] + coded.map { Array($0) }).map { Folded($0).bytes }
+        let all = Set(([bytes, digits] + coded.map { Array($0) }).map { Folded($0).bytes })
+        return all.filter { $0.count >= minimumSize }.map(\.self)
     }
 
     private static let hexDigits = [UInt8]("0123456789abcdef".utf8)
 
     package func callAsFunction(_ text: String) -> String {
+        let needles = needles + added.flatMap(\.needles)
         guard !needles.isEmpty, text.utf8.count >= Self.minimumSize else { return text }
+        guard text.utf8.count <= Self.maximumSize else { return Self.mark }
         let original = Array(text.utf8)
         let folded = Folded(original)
         var isHidden = [Bool](repeating: false, count: folded.bytes.count)
-        for needle in needles {
-            var start = 0
-            while let range = folded.bytes[start...].firstRange(of: needle) {
-                for index in range { isHidden[index] = true }
-                start = range.lowerBound + 1
+        for needle in needles where needle.count <= folded.bytes.count {
+            var match = Match(of: needle[...])
+            var end = 0
+            for (index, byte) in folded.bytes.enumerated() {
+                guard match.isComplete(with: byte) else { continue }
+                for hidden in max(end, index + 1 - needle.count)...index { isHidden[hidden] = true }
+                end = index + 1
             }
         }
         for cut in folded.cuts {
@@ -95,11 +108,15 @@ package struct TextRedactor: Sendable {
             var (decoded, places): ([UInt8], [Int]) = ([], [])
             var index = 0
             while index < bytes.count {
-                let escape = TextEscape(bytes[index...])
-                let new = escape?.bytes ?? [bytes[index]]
-                decoded += new
-                places += new.map { _ in starts[index] }
-                index += escape?.length ?? 1
+                if let escape = TextEscape(bytes[index...]) {
+                    decoded += escape.bytes
+                    places += repeatElement(starts[index], count: escape.bytes.count)
+                    index += escape.length
+                } else {
+                    decoded.append(bytes[index])
+                    places.append(starts[index])
+                    index += 1
+                }
             }
             places.append(starts[bytes.count])
             (bytes, starts) = (decoded, places)
@@ -129,20 +146,48 @@ package struct TextRedactor: Sendable {
 
         /// Returns the length of a beginning of the needle that ends there; 0: none that is long enough.
         func lengthOfPart(of needle: [UInt8], endingAt end: Int) -> Int {
-            let longest = min(needle.count - 1, end, Self.maximumPart)
-            guard longest >= TextRedactor.minimumSize else { return 0 }
-            return (TextRedactor.minimumSize...longest).last {
-                bytes[end - $0..<end].elementsEqual(needle.prefix($0))
-            } ?? 0
+            Self.lengthOfPart(of: needle.prefix(Self.maximumPart), in: bytes[..<end].suffix(Self.maximumPart))
         }
 
         /// Returns the length of an end of the needle that begins there; 0: none that is long enough.
         func lengthOfPart(of needle: [UInt8], beginningAt start: Int) -> Int {
-            let longest = min(needle.count - 1, bytes.count - start, Self.maximumPart)
-            guard longest >= TextRedactor.minimumSize else { return 0 }
-            return (TextRedactor.minimumSize...longest).last {
-                bytes[start..<start + $0].elementsEqual(needle.suffix($0))
-            } ?? 0
+            Self.lengthOfPart(
+                of: Array(needle.suffix(Self.maximumPart).reversed())[...],
+                in: bytes[start...].prefix(Self.maximumPart).reversed())
+        }
+
+        private static func lengthOfPart(of needle: ArraySlice<UInt8>, in text: some Sequence<UInt8>) -> Int {
+            var match = Match(of: needle)
+            for byte in text { _ = match.isComplete(with: byte) }
+            return match.length >= TextRedactor.minimumSize ? match.length : 0
+        }
+    }
+
+    /// Finds a needle in bytes that come one by one, with the algorithm of Knuth, Morris and Pratt: a service may choose both,
+    /// so that each comparison would fail at the end of the needle only.
+    private struct Match {
+        private let needle: ArraySlice<UInt8>
+        /// For each number of bytes of the needle, the longest smaller number of its first bytes with which they end.
+        private var borders = [0, 0]
+        /// The number of bytes of the needle with which the bytes end.
+        private(set) var length = 0
+
+        /// - Parameter needle: begins at index 0.
+        init(of needle: ArraySlice<UInt8>) {
+            self.needle = needle
+            borders.reserveCapacity(needle.count + 1)
+            for byte in needle.dropFirst() { borders.append(next(borders[borders.count - 1], byte)) }
+        }
+
+        private func next(_ length: Int, _ byte: UInt8) -> Int {
+            var length = length
+            while length > 0, length == needle.count || needle[length] != byte { length = borders[length] }
+            return needle[length] == byte ? length + 1 : length
+        }
+
+        mutating func isComplete(with byte: UInt8) -> Bool {
+            length = next(length, byte)
+            return length == needle.count
         }
     }
 }

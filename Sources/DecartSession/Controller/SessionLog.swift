@@ -21,7 +21,7 @@ struct SessionLog {
         changed(before, after)
     }
 
-    func received(_ message: ServerMessage) { logger.debug("received \(message.type)") }
+    func received(_ message: ServerMessage) { logger.debug("received \(message.type.printable(limit: 64))") }
 
     private mutating func performed(_ action: SessionAction, _ snapshot: SessionSnapshot) {
         switch action {

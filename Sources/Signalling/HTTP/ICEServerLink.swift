@@ -13,7 +13,7 @@ package struct ICEServerLink: Sendable, Equatable {
     }
 
     /// Reads the values of `Link` fields (RFC 8288 3); other links and malformed ones are ignored.
-    static func read(_ values: [String]) -> [ICEServerLink] {
+    package static func read(_ values: [String]) -> [ICEServerLink] {
         var found: [ICEServerLink] = []
         for value in values {
             var rest = value[...]

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Fuzzes all input from outside with libFuzzer and AddressSanitizer, SECONDS (default 60) for each target: session
 # descriptions and offers (sdp), messages of the control channel and recordings of them (message), the signalling of a room
-# (room), reference images (image), packets after SRTP, and Opus (packet), HTTP (http), WebSocket frames (websocket), TLS (tls).
+# (room), reference images (image), packets after SRTP, and Opus (packet), HTTP (http), WebSocket frames (websocket), TLS
+# (tls), TURN over TCP, ICE-TCP, STUN and candidates (ice).
 #
 #   Tests/Tools/Fuzz/run.sh [SECONDS [TARGET...]]
 #
@@ -12,7 +13,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib.sh"
 
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- sdp message room image packet http websocket tls
+[ $# -gt 0 ] || set -- sdp message room image packet http websocket tls ice
 folder="$build_folder/fuzz"
 mkdir -p "$folder"
 

@@ -104,6 +104,9 @@ def responses():
     yield response("302 Found", b"", "Location: http://elsewhere/")
     for location in ("../resources/1?secret=1", "/a/./b/../c#x", "?q", "//other.example/x", "https://[::1]:1/", "a:b"):
         yield response("201 Created", b"v=0\r\n", f"Location: {location}", 'ETag: "1"', "Content-Type: application/sdp")
+    yield response("302 Found", b"", *(f"Location: rtsp{rest}" for rest in ("t://camera.example/a", "://a:b@c:9/d", "s://[::1]/")))
+    links = '<turn:a.example?transport=tcp>; rel="ice-server"; username="a\\"b"; credential=c;d, <stun:b>;rel=ice-server, <x>;'
+    yield response("201 Created", b"v=0\r\n", f"Link: {links}", "Link: <turn:c>; rel=\"x ice-server\"; USERNAME = u")
     yield b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n0\r\n\r\n"
     yield b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n\x81\0"
     yield b"HTTP/1.0 404 None\r\nContent-Type: text/plain\r\n\r\nno such session"
@@ -193,9 +196,38 @@ def records():
         yield bytes([choice]) + b"\x02\x01\0\0\x20\0\x10\x04"
 
 
+def attributes(kind, *values):
+    """A STUN message without its transaction, which the target writes."""
+    body = b"".join(be(name, 2) + be(len(value), 2) + value + b"\0" * (-len(value) % 4) for name, value in values)
+    return be(kind, 2) + be(len(body), 2) + bytes(16) + body
+
+
+def streams():
+    """The first byte chooses the parser: TURN over TCP, ICE-TCP, answers of a server, a candidate."""
+    cookie = b"\x21\x12\xa4\x42"
+    message = b"\x01\x03\0\x08" + cookie + bytes(12) + b"\0\x01\0\x04data"
+    channels = b"\x40\x01\0\x05hello\0\0\0" + b"\x4f\xff\0\0" * 3
+    yield from (b"\0" + message + channels + message, b"\0" + channels + b"\x16\x03\x03", b"\0" + message[:7] + b"\0" * 9)
+    for use in b"\x01", b"\x05":
+        yield use + b"\0\x05hello\0\0\0\x01x" + b"\x08\x01" + bytes(2049) + b"\0\x02ok"
+        yield use + b"\0\x01\xff" * 300
+    relay = attributes(0x0103, (0x16, b"\0\x01\x21\x12\x21\x12\xa4\x42"))
+    unauthorized, stale, quota = (
+        attributes(0x0113, (9, bytes([0, 0, code // 100, code % 100]) + b"why"), (0x14, b"realm"), (0x15, b"nonce"))
+        for code in (401, 438, 486))
+    for answers in ((unauthorized, relay), (unauthorized, stale, stale), (unauthorized, unauthorized), (quota,)):
+        yield b"\x02" + b"".join(be(len(answer), 2) + answer for answer in answers)
+    mapped = attributes(0x0101, (1, b"\0\x01\0\x50\xc0\0\x02\x07"))
+    yield b"\x06" + be(len(mapped), 2) + mapped
+    for line in ("candidate:1 1 udp 2130706431 192.0.2.1 40000 typ host generation 0 ufrag abcd network-id 1",
+                 "a=candidate:+/ 1 TCP 1 2001:db8::1 9 typ srflx raddr 10.0.0.1 rport 9 tcptype passive\r\n",
+                 "candidate:1 1 udp 1 x.local 9 typ host", "candidate:1 2 UDP 1 127.0.0.1 65535 TYP relay"):
+        yield b"\x03" + line.encode()
+
+
 for name, seeds in (("sdp", descriptions()), ("message", messages()), ("room", signals()), ("image", images()),
                     ("packet", packets()), ("http", (*responses(), *requests())), ("websocket", frames()),
-                    ("tls", records())):
+                    ("tls", records()), ("ice", streams())):
     folder = os.path.join(sys.argv[1], name)
     os.makedirs(folder, exist_ok=True)
     for number, seed in enumerate(seeds):

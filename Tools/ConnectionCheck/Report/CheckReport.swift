@@ -10,7 +10,7 @@ package struct CheckReport: Sendable {
     /// - Parameter secrets: the key and other texts that must not appear. The report adds those of the messages.
     package init(_ output: CheckOutput, _ recording: [SessionRecording.Entry], secrets: [String]) {
         entries = recording
-        redact = Redactor(secrets + Self.texts(of: recording))
+        redact = Redactor(secrets, others: Self.texts(of: recording))
         var output = output
         output.session = output.session?.mappingText { [redact] in redact($0) }
         for index in output.results.indices where output.results[index].kind == .session {

@@ -6,8 +6,14 @@ package struct Redactor: Sendable {
     private static let mark = TextRedactor.mark
     private let secrets: TextRedactor
 
-    /// - Parameter secrets: texts that must not appear, in whatever encoding.
-    package init(_ secrets: some Sequence<String>) { self.secrets = TextRedactor(secrets) }
+    /// - Parameters:
+    ///   - secrets: texts that must not appear, in whatever encoding.
+    ///   - others: texts of messages, of which the last ones count.
+    package init(_ secrets: some Sequence<String>, others: some Sequence<String> = []) {
+        var redactor = TextRedactor(secrets)
+        for text in others { redactor.add(text) }
+        self.secrets = redactor
+    }
 
     package func callAsFunction(_ text: String) -> String {
         Self.withoutTokens(secrets(text)).printable(limit: 300)

@@ -5,7 +5,7 @@ package import DecartProtocol
 extension SessionRecording {
     /// - Parameter secrets: the key and other texts that must not appear. The texts of the messages are added.
     package static func control(_ entries: [Entry], secrets: [String]) -> ControlRecording {
-        var conversion = ControlConversion(redact: Redactor(secrets + CheckReport.texts(of: entries)))
+        var conversion = ControlConversion(redact: Redactor(secrets, others: CheckReport.texts(of: entries)))
         return ControlRecording(
             entries.compactMap { entry in
                 conversion.event(entry).map {

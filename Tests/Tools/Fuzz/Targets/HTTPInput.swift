@@ -1,6 +1,6 @@
 // HTTP requests and responses (see HTTPReaderInput.swift). From responses: keys of the user's backend, refusals of the
-// WebSocket upgrade, the service's quota, and the locations that WHEP servers name. No error may contain the key or
-// control characters.
+// WebSocket upgrade, the service's quota, and the locations and links that WHEP servers and cameras name. No error may
+// contain the key or control characters.
 import DecartProtocol
 import DecartSession
 import Network
@@ -38,6 +38,24 @@ func httpInput(_ bytes: [UInt8]) {
             precondition(location.contains(canary) || !url.requestTarget.contains(canary))
         }
     }
+    precondition(ICEServerLink.read(head.fields["Link"]).count <= 8)
+    redirects(head.fields["Location"])
     if let quota = try? RealtimeQuota(decoding: body) { _ = quota.isUsedUp }
     if let room = try? LiveKitRoomInfo(decoding: body) { precondition("\(room.token)" == "<redacted>") }
+}
+
+/// The password goes to the camera alone, and no sentence has it.
+private func redirects(_ locations: [String]) {
+    guard let camera = try? RTSPURL("rtspt://user:\(canary)@camera.example/a") else { fatalError("the URL is invalid") }
+    var redirects = RTSPRedirects(camera)
+    for location in locations {
+        switch redirects.request(at: location) {
+        case .allowed(let withCredentials): precondition(withCredentials == (redirects.otherHost == nil))
+        case .refused(let sentence):
+            precondition(sentence == redirects.refusal && sentence.utf8.allSatisfy { (0x20..<0x7F).contains($0) })
+            precondition(!sentence.contains(canary) || location.contains(canary))
+        }
+        guard let next = try? RTSPURL(location), redirects.refusal == nil else { continue }
+        precondition(next.host == camera.host || redirects.otherHost == next.host)
+    }
 }
