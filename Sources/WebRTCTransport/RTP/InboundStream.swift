@@ -133,10 +133,13 @@ struct InboundStream<Packet: PacketStorage> {
             packet: Packet(copying: packet), payloadType: type, isStray: isStray, timestamp: timestamp,
             endsFrame: kind == .audio || packet[1] & 0x80 != 0,
             time: ClockTime(max(0, undelayed ?? clock.time(of: timestamp, arrival: arrival))), codec: codecs[type])
+        let media = RTPHeader.media(packet)
         let insertion = buffer.insert(
-            received, sequence: sequence, endsFrame: received.endsFrame, isRetransmission: isRetransmission, now: now)
+            received, sequence: sequence, endsFrame: received.endsFrame,
+            beginsKeyframe: received.codec?.beginsDecoding(media) ?? false, isRetransmission: isRetransmission,
+            now: now)
         // Padding between two frames has no marker, and ends nothing.
-        let isPadding = RTPHeader.media(packet).isEmpty
+        let isPadding = media.isEmpty
         if insertion != .refused, kind == .video, !isRetransmission, !isPadding { expectRest(of: received, now) }
         switch insertion {
         case .inOrder: deliver(received, act)

@@ -42,6 +42,8 @@ package struct JitterBuffer<Packet> {
     private var waiting: [Int64: Packet] = [:]
     /// In ascending order. Everything else from `expected` to the highest number waits.
     private var missing: [Missing] = []
+    /// The latest keyframe behind missing packets: its first packet, and its last one once that has arrived.
+    private var keyframe: (first: Int64, last: Int64?)?
     /// No request is due earlier, so that not each packet has to visit all that is missing.
     private var earliestRequest: Duration?
     private var lastArrival = Duration.zero
@@ -86,9 +88,11 @@ package struct JitterBuffer<Packet> {
 
     /// - Parameters:
     ///   - endsFrame: nothing has to follow soon.
+    ///   - beginsKeyframe: a decoder can begin with it. Only asked for behind missing packets.
     ///   - isRetransmission: the packet is RTX (RFC 4588).
     package mutating func insert(
-        _ packet: Packet, sequence: UInt16, endsFrame: Bool, isRetransmission: Bool = false, now: Duration
+        _ packet: Packet, sequence: UInt16, endsFrame: Bool, beginsKeyframe: @autoclosure () -> Bool = false,
+        isRetransmission: Bool = false, now: Duration
     ) -> Insertion {
         guard let highest = sequences.highest else {
             expected = sequences.record(sequence)
@@ -112,7 +116,7 @@ package struct JitterBuffer<Packet> {
                 return .refused
             }
             missing.removeAll()
-            (sequences, begins, tail) = (SerialNumber(), nil, nil)
+            (sequences, begins, tail, keyframe) = (SerialNumber(), nil, nil, nil)
             expected = sequences.record(last.sequence)
             waiting = [expected: last.packet, sequences.record(sequence): packet]
             lastArrival = now
@@ -147,7 +151,25 @@ package struct JitterBuffer<Packet> {
             expected = number
         }
         waiting[number] = packet
+        if requests, !missing.isEmpty { seeKeyframe(number, begins: beginsKeyframe(), ends: endsFrame) }
         return .waits
+    }
+
+    /// Once a whole keyframe has arrived, nothing before it is waited for: a decoder needs none of it, and to show it first
+    /// would keep the keyframe back for a round trip and more. Where the sender makes one by itself, after it has dropped
+    /// frames, no repetition may come at all.
+    private mutating func seeKeyframe(_ number: Int64, begins: Bool, ends: Bool) {
+        if begins, number > keyframe?.first ?? .min { keyframe = (number, nil) }
+        guard var found = keyframe, number >= found.first else { return }
+        if ends { found.last = min(found.last ?? number, number) }
+        keyframe = found
+        guard let last = found.last, missing.allSatisfy({ !$0.numbers.overlaps(found.first..<last + 1) }) else { return }
+        keyframe = nil
+        guard found.first > expected else { return }
+        for old in waiting.keys where old < found.first { waiting[old] = nil }
+        missing.removeAll { $0.numbers.upperBound <= found.first }
+        missing.insert(
+            Missing(numbers: expected..<found.first, deadline: lastArrival, request: nil, discovered: lastArrival), at: 0)
     }
 
     /// The latest packet does not end its frame: the next packet is requested if it does not arrive within that time.

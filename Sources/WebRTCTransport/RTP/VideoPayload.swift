@@ -33,6 +33,16 @@ extension VideoCodec {
         }
     }
 
+    /// True for the first packet of a keyframe for which a decoder needs nothing that was sent before it: one of H.264 or
+    /// H.265 begins with its parameter sets.
+    package func beginsDecoding(_ payload: UnsafeRawBufferPointer) -> Bool {
+        switch self {
+        case .vp8, .vp9: beginsKeyframe(payload)
+        case .h264: Self.h264Type(payload) == 7
+        case .h265: Self.h265Type(payload) == 32
+        }
+    }
+
     /// True for the first packet of a frame of H.264 or H.265 that may be a keyframe: a delimiter, the first parameter set, or
     /// the slice of a keyframe that has its first block.
     func beginsAccessUnit(_ payload: UnsafeRawBufferPointer) -> Bool {

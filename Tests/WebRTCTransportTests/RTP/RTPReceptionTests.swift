@@ -17,11 +17,13 @@ struct RTPReceptionTests {
         init(requests: Bool = true) { buffer = JitterBuffer(requests: requests) }
 
         mutating func arrive(
-            _ sequence: UInt16, at milliseconds: Int, endsFrame: Bool = true, isRetransmission: Bool = false
+            _ sequence: UInt16, at milliseconds: Int, endsFrame: Bool = true, beginsKeyframe: Bool = false,
+            isRetransmission: Bool = false
         ) {
             advance(to: milliseconds)
             let insertion = buffer.insert(
-                sequence, sequence: sequence, endsFrame: endsFrame, isRetransmission: isRetransmission, now: now)
+                sequence, sequence: sequence, endsFrame: endsFrame, beginsKeyframe: beginsKeyframe,
+                isRetransmission: isRetransmission, now: now)
             switch insertion {
             case .inOrder: delivered.append(sequence)
             case .waits, .restarted: drain()
@@ -131,6 +133,54 @@ struct RTPReceptionTests {
         #expect(line.delivered == [65_535, 0, 1, 3] && line.lost == [2] && line.requested.count == 4 + 5)
         line.arrive(2, at: 771, isRetransmission: true)
         #expect(line.delivered.last == 3, "a packet that comes too late is shown")
+    }
+
+    /// Once a whole keyframe is there, a decoder needs nothing that was lost before it, nor what follows the loss.
+    @Test func aWholeKeyframeIsNotKeptBack() {
+        var line = Line()
+        for number in 0..<3 as Range<UInt16> { line.arrive(number, at: Int(number) * 40) }
+        // 3 and 4 are lost, 5 needs them; the keyframe is 6 to 9, of which 8 is lost.
+        line.arrive(5, at: 160)
+        line.arrive(6, at: 200, endsFrame: false, beginsKeyframe: true)
+        line.arrive(7, at: 201, endsFrame: false)
+        line.arrive(9, at: 203)
+        line.arrive(10, at: 240)
+        #expect(line.delivered == [0, 1, 2], "the keyframe is not whole")
+        line.arrive(8, at: 300, endsFrame: false, isRetransmission: true)
+        #expect(line.delivered == [0, 1, 2, 6, 7, 8, 9, 10] && line.lost == [3, 4, 5])
+        #expect(!line.buffer.isWaiting && !line.buffer.lacks(3))
+        line.requested = []
+        line.arrive(3, at: 310, isRetransmission: true)
+        line.arrive(11, at: 340)
+        line.advance(to: 3000)
+        #expect(line.delivered.suffix(2) == [10, 11] && line.requested.isEmpty)
+    }
+
+    /// A keyframe whose end is lost, or that is behind a loss of its own beginning, waits as any frame.
+    @Test func aPartOfAKeyframeEndsNoWait() {
+        var line = Line()
+        line.arrive(0, at: 0)
+        line.arrive(2, at: 40, endsFrame: false, beginsKeyframe: true)
+        // 3, its end, is lost. The end of the next frame is not its end.
+        line.arrive(4, at: 80)
+        line.arrive(5, at: 120)
+        #expect(line.delivered == [0])
+        line.arrive(1, at: 130, isRetransmission: true)
+        #expect(line.delivered == [0, 1, 2])
+        line.arrive(3, at: 140, isRetransmission: true)
+        #expect(line.delivered == [0, 1, 2, 3, 4, 5] && line.lost.isEmpty)
+    }
+
+    @Test func aKeyframeForADecoderBeginsWithWhatTheDecoderNeeds() {
+        func begins(_ codec: VideoCodec, _ payload: [UInt8]) -> Bool { payload.withUnsafeBytes(codec.beginsDecoding) }
+        // A parameter set, alone and aggregated with the other one; a slice of a keyframe, of another frame, a delimiter.
+        #expect(begins(.h264, [0x67, 66]) && begins(.h264, [0x78, 0, 2, 0x67, 66, 0, 2, 0x68, 1]))
+        for other in [[0x65, 0x88], [0x7c, 0x85, 0x88], [0x41, 0x9a], [0x09, 0xf0], [0x68, 1], [0x78, 0], []] as [[UInt8]] {
+            #expect(!begins(.h264, other), "\(other)")
+        }
+        #expect(begins(.h265, [0x40, 1, 0]) && !begins(.h265, [0x42, 1, 0]) && !begins(.h265, [0x26, 1, 0x80]))
+        #expect(begins(.vp8, [0x10, 0, 0, 0]) && !begins(.vp8, [0x10, 1, 0, 0]) && !begins(.vp8, [0, 0, 0, 0]))
+        #expect(begins(.vp9, [0x88, 1, 0]) && !begins(.vp9, [0xc8, 1, 0]) && !begins(.vp9, [0x80, 1, 0]))
     }
 
     @Test func withoutRetransmissionNothingIsRequested() {

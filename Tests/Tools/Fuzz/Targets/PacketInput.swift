@@ -67,7 +67,8 @@ private func arrivals(_ bytes: UnsafeRawBufferPointer) {
         recorder.received(sequence, now: now)
         let kind = bytes[at + 7]
         _ = buffer.insert(
-            sequence, sequence: sequence, endsFrame: kind & 8 != 0, isRetransmission: kind & 16 != 0, now: now)
+            sequence, sequence: sequence, endsFrame: kind & 8 != 0, beginsKeyframe: kind & 64 != 0,
+            isRetransmission: kind & 16 != 0, now: now)
         if kind & 32 != 0 { buffer.expectNext(within: .milliseconds(kind), now: now) }
         delay.ready(after: UInt64(timestamp) << 20, now: UInt64(sequence) << 24)
         precondition(delay.current <= 2_000_000_000)
