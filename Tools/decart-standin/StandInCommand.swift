@@ -91,7 +91,8 @@ struct StandInCommand: Command {
             ),
             .flag(
                 "echo-encoded", \.echoEncoded,
-                "Return each encoded frame (H.264 of any profile, VP8, VP9) as it came: nothing is decoded or transformed."),
+                "Return each encoded frame (H.264 of any profile, VP8, VP9) as it came: nothing is decoded or transformed."
+            ),
             .number(
                 "delay", "number", \.delay, in: 0...10_000,
                 "Delay of the model before video and audio are returned, in ms."),

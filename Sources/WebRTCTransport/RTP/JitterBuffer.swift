@@ -163,13 +163,16 @@ package struct JitterBuffer<Packet> {
         guard var found = keyframe, number >= found.first else { return }
         if ends { found.last = min(found.last ?? number, number) }
         keyframe = found
-        guard let last = found.last, missing.allSatisfy({ !$0.numbers.overlaps(found.first..<last + 1) }) else { return }
+        guard let last = found.last else { return }
+        let isWhole = missing.allSatisfy { !$0.numbers.overlaps(found.first..<last + 1) }
+        guard isWhole else { return }
         keyframe = nil
         guard found.first > expected else { return }
         for old in waiting.keys where old < found.first { waiting[old] = nil }
         missing.removeAll { $0.numbers.upperBound <= found.first }
-        missing.insert(
-            Missing(numbers: expected..<found.first, deadline: lastArrival, request: nil, discovered: lastArrival), at: 0)
+        let given = Missing(
+            numbers: expected..<found.first, deadline: lastArrival, request: nil, discovered: lastArrival)
+        missing.insert(given, at: 0)
     }
 
     /// The latest packet does not end its frame: the next packet is requested if it does not arrive within that time.

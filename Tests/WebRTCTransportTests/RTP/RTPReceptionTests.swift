@@ -175,7 +175,8 @@ struct RTPReceptionTests {
         func begins(_ codec: VideoCodec, _ payload: [UInt8]) -> Bool { payload.withUnsafeBytes(codec.beginsDecoding) }
         // A parameter set, alone and aggregated with the other one; a slice of a keyframe, of another frame, a delimiter.
         #expect(begins(.h264, [0x67, 66]) && begins(.h264, [0x78, 0, 2, 0x67, 66, 0, 2, 0x68, 1]))
-        for other in [[0x65, 0x88], [0x7c, 0x85, 0x88], [0x41, 0x9a], [0x09, 0xf0], [0x68, 1], [0x78, 0], []] as [[UInt8]] {
+        let others: [[UInt8]] = [[0x65, 0x88], [0x7c, 0x85, 0x88], [0x41, 0x9a], [0x09, 0xf0], [0x78, 0], []]
+        for other in others {
             #expect(!begins(.h264, other), "\(other)")
         }
         #expect(begins(.h265, [0x40, 1, 0]) && !begins(.h265, [0x42, 1, 0]) && !begins(.h265, [0x26, 1, 0x80]))
