@@ -15,7 +15,7 @@ final class NextConnection: Sendable {
     /// have the path for themselves.
     private static let delay = Duration.milliseconds(500)
 
-    /// What two sessions must have in common.
+    /// Two sessions whose values of these are equal can use the same connection.
     private struct Way: Equatable {
         var place: ServerPlace
         var trust: TLSTrust

@@ -7,7 +7,8 @@ package struct TextRedactor: Sendable {
     package static let minimumSize = 6
     /// Longer texts of a peer are hidden as a whole. No secret and no prompt is longer.
     private static let maximumSize = 64 << 10
-    /// Of the texts that were added, the oldest go first: a service may name any number of tokens, of any length.
+    /// Beyond these limits, the texts that were added first are forgotten: a service may name any number of tokens, of any
+    /// length.
     private static let maximumAdded = (count: 128, size: 1 << 20)
     /// A text may be encoded more than once.
     private static let levels = 3
@@ -46,7 +47,7 @@ package struct TextRedactor: Sendable {
         }
         let digits = bytes.flatMap { [hexDigits[Int($0 >> 4)], hexDigits[Int($0 & 15)]] }
         let all = Set(([bytes, digits] + coded.map { Array($0) }).map { Folded($0).bytes })
-        return all.filter { $0.count >= minimumSize }.map(\.self)
+        return Array(all.filter { $0.count >= minimumSize })
     }
 
     private static let hexDigits = [UInt8]("0123456789abcdef".utf8)

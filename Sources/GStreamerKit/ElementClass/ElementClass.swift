@@ -142,7 +142,7 @@ public enum StateChange: Sendable, Equatable {
         }
     }
 
-    /// The element checks and acquires what it needs.
+    /// From NULL to READY or from READY to PAUSED: the element checks its settings and acquires what it needs.
     package var isStart: Bool { self == .nullToReady || self == .readyToPaused }
 }
 

@@ -55,7 +55,7 @@ final class AudioOutput: Sendable {
         var next: ClockTime?
         /// Downstream can take the stream, so that it begins.
         var hasBegun = false
-        /// Where the stream begins; nil as soon as a buffer is there.
+        /// Running time of the stream's first buffer, until that is made.
         var origin: ClockTime?
         /// Subtracted from arrival times, ns.
         var shift: Int64 = 0

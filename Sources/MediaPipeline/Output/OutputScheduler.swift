@@ -73,7 +73,7 @@ package struct OutputScheduler<Payload> {
     private var needsSegment = false
     /// Time of the last frame or gap that left.
     package private(set) var lastTime: ClockTime?
-    /// Where the stream begins, known as soon as something is to leave.
+    /// Output time of the stream's first frame; nil until one is to leave.
     private var origin: ClockTime?
     package var isActive = false
     package var isPlaying = false

@@ -151,14 +151,14 @@ package struct JitterBuffer<Packet> {
             expected = number
         }
         waiting[number] = packet
-        if requests, !missing.isEmpty { seeKeyframe(number, begins: beginsKeyframe(), ends: endsFrame) }
+        if requests, !missing.isEmpty { noteKeyframe(number, begins: beginsKeyframe(), ends: endsFrame) }
         return .waits
     }
 
     /// Once a whole keyframe has arrived, nothing before it is waited for: a decoder needs none of it, and to show it first
     /// would keep the keyframe back for a round trip and more. Where the sender makes one by itself, after it has dropped
     /// frames, no repetition may come at all.
-    private mutating func seeKeyframe(_ number: Int64, begins: Bool, ends: Bool) {
+    private mutating func noteKeyframe(_ number: Int64, begins: Bool, ends: Bool) {
         if begins, number > keyframe?.first ?? .min { keyframe = (number, nil) }
         guard var found = keyframe, number >= found.first else { return }
         if ends { found.last = min(found.last ?? number, number) }
@@ -170,9 +170,9 @@ package struct JitterBuffer<Packet> {
         guard found.first > expected else { return }
         for old in waiting.keys where old < found.first { waiting[old] = nil }
         missing.removeAll { $0.numbers.upperBound <= found.first }
-        let given = Missing(
+        let skipped = Missing(
             numbers: expected..<found.first, deadline: lastArrival, request: nil, discovered: lastArrival)
-        missing.insert(given, at: 0)
+        missing.insert(skipped, at: 0)
     }
 
     /// The latest packet does not end its frame: the next packet is requested if it does not arrive within that time.
