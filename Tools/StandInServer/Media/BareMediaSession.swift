@@ -6,7 +6,7 @@ import ICE
 import MediaSecurity
 
 // @unchecked: mutable fields are touched on the network thread only.
-final class BareMediaSession: ReleaseNotice, SessionMedia, @unchecked Sendable {
+final class BareMediaSession: SessionMedia, @unchecked Sendable {
     enum Deed: Equatable {
         case dtls(FaultKind.Handshake)
         /// Echoes each packet of the client this many times.
@@ -73,7 +73,6 @@ final class BareMediaSession: ReleaseNotice, SessionMedia, @unchecked Sendable {
     }
 
     func stop(completion: @escaping @Sendable () -> Void) {
-        whenReleased(completion)
         network.async { [self] in
             isOver = true
             timer?.cancel()
@@ -81,6 +80,7 @@ final class BareMediaSession: ReleaseNotice, SessionMedia, @unchecked Sendable {
             srtp = nil
             agent?.close()
             agent = nil
+            completion()
         }
     }
 

@@ -56,8 +56,7 @@ package protocol SessionMedia: AnyObject, Sendable {
     /// Adds faults while media flow; ignores faults that cannot begin late.
     func add(_ faults: [Fault])
 
-    /// Idempotent. `completion` is called once for each call, on any thread, when the media are released too, which the
-    /// caller therefore must not keep. No event follows it.
+    /// Idempotent. No event follows `completion`, which is called once for each call.
     func stop(completion: @escaping @Sendable () -> Void)
 }
 

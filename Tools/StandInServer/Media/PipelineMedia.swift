@@ -9,7 +9,7 @@ import ICE
 import WebRTCTransport
 
 // @unchecked: mutable fields, those of subclasses too, are touched on `queue` only.
-class PipelineMedia: ReleaseNotice, @unchecked Sendable {
+class PipelineMedia: @unchecked Sendable {
     private let queue: DispatchQueue
     private let role: String
     let options: MediaOptions
@@ -65,7 +65,6 @@ class PipelineMedia: ReleaseNotice, @unchecked Sendable {
         (isSingle, takesTrailers) = (room?.isSingle ?? true, room?.takesTrailers ?? false)
         lines = SubscriberLines(allowed: room?.allowedCodecs)
         loggers = TransportLoggers { onEvent(.logged($0)) }
-        super.init()
     }
 
     // MARK: For subclasses (called on the queue)
@@ -361,7 +360,6 @@ class PipelineMedia: ReleaseNotice, @unchecked Sendable {
 
     /// Follows the order that `PeerConnection` requires: close, bin to NULL, remove from the pipeline, dismantle.
     func stop(completion: @escaping @Sendable () -> Void) {
-        whenReleased(completion)
         queue.async { [self] in
             isOver = true
             busTimer?.cancel()
@@ -376,6 +374,7 @@ class PipelineMedia: ReleaseNotice, @unchecked Sendable {
                 connection.dismantle()
             }
             (connections, pads, funnels) = ([], [], [:])
+            completion()
         }
     }
 }
