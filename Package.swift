@@ -204,7 +204,8 @@ let package = Package(
             swiftSettings: testSettings),
         // coturn, an HTTP proxy, random numbers and stand-in encoders for several test targets.
         .target(
-            name: "TestSupport", dependencies: ["ICE", "GStreamerKit", "MediaSecurity", "WebRTCTransport"],
+            name: "TestSupport",
+            dependencies: ["CGIO", "CGStreamer", "ICE", "GStreamerKit", "MediaSecurity", "WebRTCTransport"],
             path: "Tests/TestSupport", swiftSettings: swiftSettings),
         .testTarget(
             name: "ICETests", dependencies: ["ICE", "Signalling", "DecartProtocol", "DecartSession", "TestSupport"],

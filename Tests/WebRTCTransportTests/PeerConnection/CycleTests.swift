@@ -140,38 +140,6 @@ private struct Footprint: CustomStringConvertible {
         return count
     }
 
-    /// Live objects per GType, from GStreamer's "leaks" tracer.
-    private static func liveObjects() -> [String: Int] {
-        var counts: [String: Int] = [:]
-        var item = gst_tracing_get_active_tracers()
-        while let node = item {
-            defer { item = node.pointee.next }
-            guard let tracer = node.pointee.data else { continue }
-            let type = decart_type_of_instance(tracer)
-            let signal = g_signal_lookup("get-live-objects", type)
-            guard signal != 0 else { continue }
-            var instance = GValue()
-            g_value_init(&instance, type)
-            g_value_set_object(&instance, tracer)
-            var result = GValue()
-            g_value_init(&result, decart_type_structure())
-            g_signal_emitv(&instance, signal, 0, &result)
-            if let structure = gst_value_get_structure(&result),
-                let list = gst_structure_get_value(structure, "live-objects-list")
-            {
-                for index in 0..<gst_value_list_get_size(list) {
-                    guard let entry = gst_value_list_get_value(list, index).flatMap({ gst_value_get_structure($0) }),
-                        let object = gst_structure_get_value(entry, "object")
-                    else { continue }
-                    counts[String(cString: g_type_name(decart_type_of_value(object))), default: 0] += 1
-                }
-            }
-            // GStreamer 1.22 stores the objects without references of their own: freeing the structure would drop ours.
-            g_value_unset(&instance)
-        }
-        return counts
-    }
-
     var description: String {
         let held = objects.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")
         return "\(files) files, \(threads) threads, \(kilobytes) kB, objects: \(held)"
