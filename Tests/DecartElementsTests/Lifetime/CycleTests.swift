@@ -21,7 +21,9 @@ extension ElementTests {
 
         /// Camera switching, hotplug, released captures and previews leave nothing behind.
         @Test(.indifferentToTransport) func manyCamerasLeaveNothing() throws {
-            try inChild("manyCamerasLeaveNothing", cycles: Verification.count(8, gate: 2), manyCameras)
+            // GStreamer keeps device providers, each with its bus.
+            try inChild(
+                "manyCamerasLeaveNothing", cycles: Verification.count(8, gate: 2), kept: ["GstBus"], manyCameras)
         }
 
         /// Processors that are set, replaced, fail or block leave nothing behind.
@@ -39,7 +41,10 @@ extension ElementTests {
             try inChild("manyRenewalsLeaveNothing", cycles: Verification.count(4, gate: 2), manyRenewals)
         }
 
-        private func inChild(_ name: String, cycles: Int, _ body: () throws -> Void) throws {
+        /// - Parameter kept: types of which objects may live as long as the process.
+        private func inChild(
+            _ name: String, cycles: Int, kept: Set<String> = [], _ body: () throws -> Void
+        ) throws {
             guard Self.isChild else { return try runChild(name, cycles: cycles) }
             try #require(ElementTests.isReady)
             withExtendedLifetime(Pad(name: "witness", direction: .source)) {
@@ -47,8 +52,9 @@ extension ElementTests {
             }
             try body()
             // The service's side of a session is released a moment after its end.
-            let isEmpty = eventually { liveObjects().isEmpty }
-            #expect(isEmpty, "\(liveObjects())")
+            func left() -> [String: Int] { liveObjects().filter { !kept.contains($0.key) } }
+            let isEmpty = eventually { left().isEmpty }
+            #expect(isEmpty, "\(left())")
         }
 
         private func runChild(_ name: String, cycles: Int) throws {
