@@ -1,24 +1,27 @@
-import Synchronization
+public import Synchronization
 
 /// A lock around a state of buffers, events, caps and closures of others. What a change gives up is released after the
 /// lock: the last reference of a buffer runs the destroy notify of the application's memory, which may call this element
-/// or wait for a thread that does.
+/// or wait for a thread that does. Inlinable, because frames and packets take it: a call of the generic code looks its types
+/// up each time.
 // @unchecked: the value is accessed with the lock held only.
 public final class StateLock<State>: @unchecked Sendable {
-    private let lock = Mutex(())
-    private var value: State
+    @usableFromInline let lock = Mutex(())
+    @usableFromInline var value: State
 
-    public init(_ initial: State) { value = initial }
+    @inlinable public init(_ initial: State) { value = initial }
 
     /// A result that crosses the lock.
     // @unchecked: the former value is only released, and the type of the result is checked by `withLock`.
-    private struct Outcome<Result>: @unchecked Sendable {
-        let result: Result
-        let former: State
+    @usableFromInline struct Outcome<Result>: @unchecked Sendable {
+        @usableFromInline let result: Result
+        @usableFromInline let former: State
+
+        @inlinable init(result: Result, former: State) { (self.result, self.former) = (result, former) }
     }
 
     /// `body` runs with the lock held, so it must not call out.
-    public func withLock<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
+    @inlinable public func withLock<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
         let outcome = lock.withLock { _ -> Outcome<Result> in
             let former = value
             return Outcome(result: body(&value), former: former)
@@ -27,7 +30,7 @@ public final class StateLock<State>: @unchecked Sendable {
     }
 
     /// Reads one field.
-    public func withLock<Result: Sendable>(_ path: KeyPath<State, Result>) -> Result {
+    @inlinable public func withLock<Result: Sendable>(_ path: KeyPath<State, Result>) -> Result {
         lock.withLock { _ in value[keyPath: path] }
     }
 }
