@@ -29,8 +29,8 @@ public final class StateLock<State>: @unchecked Sendable {
         return withExtendedLifetime(outcome) { outcome.result }
     }
 
-    /// Reads one field.
-    @inlinable public func withLock<Result: Sendable>(_ path: KeyPath<State, Result>) -> Result {
-        lock.withLock { _ in value[keyPath: path] }
+    /// Reads. Nothing is given up, so that no former value is kept: a copy retains every object of the state.
+    @inlinable public func read<Result: Sendable>(_ body: (State) -> Result) -> Result {
+        lock.withLock { _ in body(value) }
     }
 }

@@ -81,7 +81,7 @@ package final class AudioInput: @unchecked Sendable {
 
     /// Opus packets come, or will come as far as upstream's caps show.
     var takesPackets: Bool {
-        if let known = state.withLock(\.takesPackets) { return known }
+        if let known = state.read(\.takesPackets) { return known }
         guard pad.isLinked else { return false }
         let possible = pad.queryPeerCaps(filter: nil)
         return !possible.isEmpty && !possible.isAny
@@ -89,7 +89,7 @@ package final class AudioInput: @unchecked Sendable {
     }
 
     /// Upstream is linked, and its stream has not ended.
-    var isComing: Bool { pad.isLinked && state.withLock(\.isComing) }
+    var isComing: Bool { pad.isLinked && state.read(\.isComing) }
 
     func add(isActive: Bool) {
         for element in elements.reversed() { element.syncStateWithParent() }
@@ -103,13 +103,13 @@ package final class AudioInput: @unchecked Sendable {
         let (own, gate, element) = (pad.unowned, gate, element)
         gate.onKept { [weak self] buffer, _ in
             guard let self else { return }
-            guard self.state.withLock(\.takesPackets) != true else { return self.deliver(packet: buffer) }
+            guard self.state.read(\.takesPackets) != true else { return self.deliver(packet: buffer) }
             own.passOn(buffer)
         }
         pad.splitBufferLists()
         pad.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak self, weak gate] item in
             guard let self, let gate else { return .drop }
-            let known = self.state.withLock(\.takesPackets)
+            let known = self.state.read(\.takesPackets)
             let takesPackets = known ?? false
             guard case .event(let event) = item else {
                 guard case .buffer(let buffer) = item else { return .pass }

@@ -127,16 +127,16 @@ final class AudioOutput: Sendable {
                 latency: { [weak self] in
                     self.map { output in
                         let line = output.pace.line()
-                        return line.latency(base: output.state.withLock { $0.promised(line) })
+                        return line.latency(base: output.state.read { $0.promised(line) })
                     }
                 },
-                position: { [weak self] in self?.state.withLock(\.next) }, onUpstreamEvent: { _ in true }))
+                position: { [weak self] in self?.state.read(\.next) }, onUpstreamEvent: { _ in true }))
     }
 
     // MARK: Interface for the element
 
-    var counters: AudioOutputCounters { state.withLock(\.counters) }
-    var hasEnded: Bool { state.withLock(\.hasEnded) }
+    var counters: AudioOutputCounters { state.read(\.counters) }
+    var hasEnded: Bool { state.read(\.hasEnded) }
     var isLinked: Bool { source.pad.isLinked }
 
     func show() {
@@ -156,7 +156,7 @@ final class AudioOutput: Sendable {
     }
 
     /// Opus packets leave.
-    var givesPackets: Bool { state.withLock { $0.packetCaps != nil } }
+    var givesPackets: Bool { state.read { $0.packetCaps != nil } }
 
     /// Removes the pad.
     /// - Parameter waits: waits for a push in progress, as a state change does, which stops downstream elements first.
@@ -204,7 +204,7 @@ final class AudioOutput: Sendable {
 
     /// Resumes after `finish`, as after a flush of the input.
     func resume() {
-        guard state.withLock({ $0.isEnding || $0.hasEnded }) else { return }
+        guard state.read({ $0.isEnding || $0.hasEnded }) else { return }
         source.resume {
             state.withLock { state in
                 (state.isEnding, state.hasEnded) = (false, false)
@@ -269,7 +269,7 @@ final class AudioOutput: Sendable {
         case .wait(let time): source.wait(atMost: time)
         case .stop: source.wait(atMost: nil)
         case .announce:
-            let caps = state.withLock(\.packetCaps) ?? AudioFormat.returnedCaps
+            let caps = state.read(\.packetCaps) ?? AudioFormat.returnedCaps
             source.announce("\(identity.id)/audio", identity.groupID, caps: caps)
         case .pass(let events): for event in events { source.pad.push(event) }
         case .push(let buffer): push(buffer)
@@ -277,7 +277,7 @@ final class AudioOutput: Sendable {
         case .eos:
             source.pad.push(Event.eos())
             // A handler of the EOS message may have resumed within the push.
-            if state.withLock(\.isEnding) { end() }
+            if state.read(\.isEnding) { end() }
         }
     }
 

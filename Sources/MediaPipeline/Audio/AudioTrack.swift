@@ -50,7 +50,7 @@ package final class AudioTrack: @unchecked Sendable {
     // MARK: The input
 
     /// The input is Opus, as far as it is known.
-    var takesPackets: Bool { state.withLock(\.input)?.takesPackets ?? false }
+    var takesPackets: Bool { state.read(\.input)?.takesPackets ?? false }
 
     private static let needed = ["opusenc", "opusdec", "rtpopuspay", "rtpopusdepay"]
     private static let neededByViewers = ["opusdec", "rtpopusdepay"]
@@ -71,7 +71,7 @@ package final class AudioTrack: @unchecked Sendable {
             gate.renew()
             let input = try AudioInput(
                 in: element, template: template, gate: gate,
-                onTag: { [weak self] in self?.state.withLock(\.output)?.forward($0) },
+                onTag: { [weak self] in self?.state.read(\.output)?.forward($0) },
                 onEnd: { [weak self] in self?.endHandler.withLock { $0 }?() },
                 deliver: { [weak self] in self?.deliver($0) })
             state.withLock { $0.input = input }
@@ -96,7 +96,7 @@ package final class AudioTrack: @unchecked Sendable {
     }
 
     /// Passes an event of the application in order with the samples.
-    package func forward(_ event: Event) { state.withLock(\.output)?.forward(event) }
+    package func forward(_ event: Event) { state.read(\.output)?.forward(event) }
 
     /// Sets a handler that is called on upstream's thread when the input has ended.
     package func onEnd(_ handler: @escaping @Sendable () -> Void) { endHandler.withLock { $0 = handler } }
@@ -127,13 +127,13 @@ package final class AudioTrack: @unchecked Sendable {
     // MARK: The output
 
     /// The output is Opus; known once the pad is shown.
-    var givesPackets: Bool { state.withLock(\.output)?.givesPackets ?? false }
+    var givesPackets: Bool { state.read(\.output)?.givesPackets ?? false }
 
     /// Called on the session's queue when the remote peer's audio has been negotiated. Creates the output pad once; it
     /// survives reconnects.
     package func show(as identity: StreamIdentity) {
         // The name of the pad must be free.
-        if state.withLock(\.isLeaving) { hide() }
+        if state.read(\.isLeaving) { hide() }
         let (isNew, pace, counters) = state.withLock {
             ($0.output == nil && ($0.input != nil || $0.isViewer), $0.pace, $0.counters)
         }
@@ -173,13 +173,13 @@ package final class AudioTrack: @unchecked Sendable {
         state.withLock { $0.counters = output.counters }
     }
 
-    func submit(_ buffer: Buffer, path: PathID) { state.withLock(\.output)?.submit(buffer, path: path) }
+    func submit(_ buffer: Buffer, path: PathID) { state.read(\.output)?.submit(buffer, path: path) }
     /// Sends EOS after the queued audio.
-    package func finish() { state.withLock(\.output)?.finish() }
+    package func finish() { state.read(\.output)?.finish() }
     /// `audio_src` exists, and nothing is linked to it.
-    package var isUnlinked: Bool { state.withLock(\.output).map { !$0.hasEnded && !$0.isLinked } ?? false }
+    package var isUnlinked: Bool { state.read(\.output).map { !$0.hasEnded && !$0.isLinked } ?? false }
     /// `audio_src` exists and has not ended.
-    package var isGiving: Bool { state.withLock(\.output).map { !$0.hasEnded } ?? false }
+    package var isGiving: Bool { state.read(\.output).map { !$0.hasEnded } ?? false }
     /// Audio of an input that is not live still comes, and leaves.
     package var goesOn: Bool {
         let (input, output) = state.withLock { ($0.input, $0.output) }
@@ -187,7 +187,7 @@ package final class AudioTrack: @unchecked Sendable {
         return input.isComing && !gate.isLive && output.isLinked && !output.hasEnded
     }
     package func clockChanged() { gate.clockChanged() }
-    package func resume() { state.withLock(\.output)?.resume() }
+    package func resume() { state.read(\.output)?.resume() }
 
     // MARK: State changes
 

@@ -39,9 +39,9 @@ package final class EncodedInput: @unchecked Sendable {
     init(sink: Pad) { self.sink = sink }
 
     /// The input is encoded now.
-    package var isOn: Bool { state.withLock { $0.reader != nil } }
+    package var isOn: Bool { state.read { $0.reader != nil } }
     /// Format of the last keyframe; nil before the first one, and for a raw input.
-    package var format: EncodedVideoFormat? { state.withLock(\.format) }
+    package var format: EncodedVideoFormat? { state.read(\.format) }
 
     /// True if upstream will send encoded video and no other, as far as its caps show before the first frame.
     package var isExpected: Bool {

@@ -134,7 +134,7 @@ package final class InputChain: @unchecked Sendable {
         }
         exit.setChainFunction { [weak self] buffer in
             guard let self else { return .ok }
-            self.deliver(buffer, self.state.withLock(\.converted))
+            self.deliver(buffer, self.state.read(\.converted))
             self.countBusy()
             return .ok
         }
@@ -230,20 +230,19 @@ package final class InputChain: @unchecked Sendable {
 
     /// Called on upstream's thread.
     package func fault(of buffer: Buffer) -> BufferFault? {
-        let (info, hasCaps) = state.withLock { ($0.arriving.info, $0.hasCaps) }
+        let (info, hasCaps) = state.read { ($0.arriving.info, $0.hasCaps) }
         guard hasCaps else { return .noCaps }
         return info?.shortage(ofArriving: buffer).map(BufferFault.short)
     }
 
     /// Called on upstream's thread for each frame.
     package func frameArrived() {
-        let (arriving, handler) = state.withLock { state in
-            defer { if state.arriving.info != nil { state.onShape = nil } }
-            return (state.arriving, state.onShape)
-        }
-        guard let handler, let info = arriving.info else { return }
+        guard let handler = state.read(\.onShape) else { return }
+        let (info, rotation) = state.read(\.arriving)
+        guard let info else { return }
+        state.withLock { $0.onShape = nil }
         // The element does not rotate encoded frames.
-        handler(info.isShownHigherThanWide != (arriving.rotation.swapsSides && !encoded.isOn))
+        handler(info.isShownHigherThanWide != (rotation.swapsSides && !encoded.isOn))
     }
 
     private func apply(_ event: Event) {
@@ -275,7 +274,7 @@ package final class InputChain: @unchecked Sendable {
     /// A frame has left the queue.
     /// - Returns: false if it is not of the present caps: it is lost, and counted.
     private func begin(_ frame: Buffer) -> Bool {
-        if state.withLock(\.input)?.shortage(of: frame) != nil {
+        if state.read(\.input)?.shortage(of: frame) != nil {
             gate.countDropped()
             return false
         }
@@ -293,7 +292,7 @@ package final class InputChain: @unchecked Sendable {
         }
         guard let (target, fit, rotation, input) = changed else { return }
         setRoute(to: target, fit, rotation)
-        let isUnflagged = state.withLock { $0.input?.isMixed == true && !$0.hasInterlaceFlags }
+        let isUnflagged = state.read { $0.input?.isMixed == true && !$0.hasInterlaceFlags }
         deinterlace.set("mode", isUnflagged ? "interlaced" : "auto")
         if let caps = try? Caps(PlainFormats.caps(for: input, fit)) { formatFilter.set("caps", caps: caps) }
         let before = rotation.swapsSides ? (width: target.height, height: target.width) : target
@@ -319,7 +318,7 @@ package final class InputChain: @unchecked Sendable {
     /// Decides if the next frames pass the elements by. The elements get the same caps and geometry all the same, so
     /// that they can take over with any frame.
     private func setRoute(to target: (width: Int, height: Int), _ fit: Fit, _ rotation: ImageRotation) {
-        let (input, event) = state.withLock { ($0.input, $0.caps) }
+        let (input, event) = state.read { ($0.input, $0.caps) }
         var route = InputRoute.elements
         var scaler: FrameScaler?
         var caps = event
@@ -338,7 +337,7 @@ package final class InputChain: @unchecked Sendable {
 
     /// Returns false if the frame is to go through the elements.
     private func deliverDirectly(_ frame: Buffer) -> Bool {
-        let (route, scaler, shape) = state.withLock { ($0.route, $0.scaler, $0.direct) }
+        let (route, scaler, shape) = state.read { ($0.route, $0.scaler, $0.direct) }
         switch route {
         case .elements: return false
         case .unchanged: deliver(frame, shape)
@@ -377,10 +376,9 @@ package final class InputChain: @unchecked Sendable {
 
     private func deliver(_ frame: (BlackFrameSource, ProcessorStage) -> EncoderFrame?) {
         let isTaken = order.pass({ frame(blackFrames, processing) }) { frame in
-            // A closed media path may still have its delivery here while another one continues.
-            let deliveries = state.withLock { Array($0.deliveries) }.filter { gate.isOpen(path: $0.key) }
             var (isLeftOut, isSent) = (false, false)
-            for delivery in deliveries {
+            // A closed media path may still have its delivery here while another one continues.
+            for delivery in state.read(\.deliveries) where gate.isOpen(path: delivery.key) {
                 let takes = delivery.value(frame)
                 guard delivery.key != .raw else { continue }
                 (isLeftOut, isSent) = (isLeftOut || !takes, isSent || takes)
@@ -400,7 +398,7 @@ package final class InputChain: @unchecked Sendable {
             // handler.
             guard let self, self.gate.isOpen else { return }
             let element = element.retained
-            let size = self.state.withLock(\.target)
+            let size = self.state.read(\.target)
             let now = element.currentRunningTime
             self.deliver { blackFrames, _ in
                 blackFrames.frame(width: size.width, height: size.height, now: now)

@@ -22,7 +22,7 @@ package final class InputGate: Sendable {
 
     package init(pacing: InputPacing) { self.pacing = pacing }
 
-    private var policy: Policy { state.withLock(\.policy) }
+    private func read<Result: Sendable>(_ body: (Policy) -> Result) -> Result { state.read { body($0.policy) } }
 
     /// Changes the policy without waking a thread that waits.
     private func update<Result: Sendable>(_ body: (inout Policy) -> Result) -> Result {
@@ -50,15 +50,15 @@ package final class InputGate: Sendable {
 
     package func set(encoded: Bool) { update { $0.isEncoded = encoded } }
 
-    package var counters: InputCounters { policy.counters }
+    package var counters: InputCounters { read(\.counters) }
 
-    func isOpen(path: PathID) -> Bool { policy.open.contains(path) }
+    func isOpen(path: PathID) -> Bool { read { $0.open.contains(path) } }
 
     /// True if a media path takes frames, the element plays, and no flush or stop is in progress.
-    var isOpen: Bool { policy.isOpen }
+    var isOpen: Bool { read(\.isOpen) }
 
     /// Running time of the frame that was not admitted just now, if only a media path is missing. On upstream's thread.
-    package var timeToHold: ClockTime? { policy.timeToHold }
+    package var timeToHold: ClockTime? { read(\.timeToHold) }
 
     /// Adds a media path; the gate is open while there is one.
     package func open(path: PathID) {
@@ -71,25 +71,24 @@ package final class InputGate: Sendable {
     /// Frames pass in PLAYING only.
     package func set(playing: Bool) { change { $0.playing = playing } }
 
-    package var isPlaying: Bool { policy.playing }
+    package var isPlaying: Bool { read(\.playing) }
 
     /// A frame waits for its time, so that no other one can come.
-    package var isHolding: Bool { state.withLock { $0.wait != nil } }
+    package var isHolding: Bool { state.read { $0.wait != nil } }
 
     /// A frame may wait on the clock that the element had before, which need not run any longer.
     package func clockChanged() { change { _ in } }
 
     /// True while the element stops or the pad is removed: a flush that ends then must not let frames in again.
     package var isLeaving: Bool {
-        let policy = policy
-        return policy.isStopping || policy.isClosing
+        read { $0.isStopping || $0.isClosing }
     }
 
     /// Drops the frames that no media path takes without a report while this is set.
     package func set(withheld: Bool) { update { $0.isWithheld = withheld } }
 
     /// Time between two frames, as their durations or the caps say; nil: unknown.
-    package var step: ClockTime? { policy.step }
+    package var step: ClockTime? { read(\.step) }
 
     /// Wakes the threads that wait here; every frame is refused until the flush ends.
     package func set(flushing: Bool) {
@@ -162,7 +161,7 @@ package final class InputGate: Sendable {
     func countUntaken() { update { $0.countUntaken() } }
 
     package func runningTime(of buffer: Buffer) -> ClockTime? {
-        let segment = state.withLock(\.segment)
+        let segment = state.read(\.segment)
         return buffer.pts.flatMap { segment?.runningTime(of: $0) }
     }
 
@@ -189,7 +188,7 @@ package final class InputGate: Sendable {
     private let handlers = Mutex(Handlers())
 
     /// An unknown source counts as live, so that it is never blocked.
-    package var isLive: Bool { policy.isLive ?? true }
+    package var isLive: Bool { read(\.isLive) ?? true }
 
     private func learnLiveness(_ pad: Pad) -> Bool {
         let isMarked = pad.queryPeerLatency()?.live ?? true
@@ -245,7 +244,7 @@ package final class InputGate: Sendable {
 
     private func waitForPath(until limit: DispatchTime) -> Bool {
         while true {
-            let (isOpen, isOver) = state.withLock { ($0.policy.isOpen, $0.policy.refuses || !$0.policy.hasKept) }
+            let (isOpen, isOver) = state.read { ($0.policy.isOpen, $0.policy.refuses || !$0.policy.hasKept) }
             if isOpen || isOver { return !isOver }
             if changed.wait(timeout: limit) == .timedOut { return false }
         }
@@ -305,7 +304,7 @@ package final class InputGate: Sendable {
         var backlog: SourceBacklog?
         var isProbed = false
         while true {
-            let (isOpen, refuses, playing) = state.withLock {
+            let (isOpen, refuses, playing) = state.read {
                 ($0.policy.isOpen && !$0.policy.isJudging, $0.policy.refuses, $0.policy.playing)
             }
             if refuses { return .refused }
@@ -337,7 +336,7 @@ package final class InputGate: Sendable {
 
     private func keep(_ arrival: Policy.Arrival) -> Admission {
         // A copy: upstream may have few buffers of its own.
-        let copy = policy.mayKeep ? arrival.frame.deepCopy() : nil
+        let copy = read(\.mayKeep) ? arrival.frame.deepCopy() : nil
         let kept = copy.map { buffer -> Policy.Arrival in
             var kept = Policy.Arrival(
                 at: arrival.at, present: arrival.present, upstream: arrival.upstream, step: arrival.step, frame: buffer)

@@ -72,21 +72,21 @@ package final class VideoOutput: Sendable {
             LiveSourcePad.Handlers(
                 onActive: { [weak self] in self?.activate($0) }, turn: { [weak self] in self?.turn() },
                 latency: { [weak self] in self?.answerLatency() },
-                position: { [weak self] in self?.state.withLock(\.scheduler.lastTime) },
+                position: { [weak self] in self?.state.read(\.scheduler.lastTime) },
                 onUpstreamEvent: { [weak self] in self?.upstream($0) ?? false }))
     }
 
     // MARK: Interface for the element
 
-    package var counters: OutputCounters { state.withLock(\.scheduler.counters) }
+    package var counters: OutputCounters { state.read(\.scheduler.counters) }
     /// Size and rate negotiated with downstream; nil before. Called on the threads of `setRaw`.
-    var negotiatedFormat: OutputFormat? { state.withLock(\.scheduler.negotiated) }
+    var negotiatedFormat: OutputFormat? { state.read(\.scheduler.negotiated) }
     /// The same; before, the preferred one. Any thread.
-    var format: OutputFormat { state.withLock(\.scheduler.format) }
+    var format: OutputFormat { state.read(\.scheduler.format) }
     /// The time line of the frames, which audio follows. Called on the threads that deliver the service's audio, the
     /// streaming thread of the audio's source pad, and any thread that queries that pad's latency.
-    package var timeline: OutputTimeline { state.withLock(\.scheduler.timeline) }
-    package var identity: StreamIdentity { state.withLock(\.identity) }
+    package var timeline: OutputTimeline { state.read(\.scheduler.timeline) }
+    package var identity: StreamIdentity { state.read(\.identity) }
 
     /// Reads from downstream's caps if encoded frames are to leave: if no raw ones may. Call it before `configure`.
     package func readDownstream() {
@@ -96,7 +96,7 @@ package final class VideoOutput: Sendable {
     }
 
     /// nil: raw frames leave.
-    package var encoding: EncodedOutput? { state.withLock(\.encoding) }
+    package var encoding: EncodedOutput? { state.read(\.encoding) }
 
     /// Call before the pad is activated.
     /// - Parameter change: sets what the settings decide; runs with the lock held, so it must not call out.
@@ -143,7 +143,7 @@ package final class VideoOutput: Sendable {
     ) { handlers.withLock { $0 = Handlers(onEnd: end, onUpstreamEvent: upstreamEvent) } }
 
     /// The stream has ended.
-    package var hasEnded: Bool { state.withLock(\.scheduler.hasEnded) }
+    package var hasEnded: Bool { state.read(\.scheduler.hasEnded) }
 
     /// Gives the sinks in PAUSED what they wait for, because the input is not live: see `OutputScheduler.preroll`.
     package func preroll() { if change({ $0.preroll() }) { source.wake() } }
@@ -170,7 +170,7 @@ package final class VideoOutput: Sendable {
 
     /// Resumes after `finish`, as after a flush of the input.
     package func resume() {
-        guard state.withLock(\.scheduler.isEndingOrEnded) else { return }
+        guard state.read(\.scheduler.isEndingOrEnded) else { return }
         source.resume { state.withLock { $0.scheduler.resume() } }
     }
 
@@ -284,15 +284,16 @@ package final class VideoOutput: Sendable {
     }
 
     private func pass(_ event: Event) -> Bool {
-        let input = state.withLock { state in state.inputs.max { $0.key < $1.key }?.value }
+        let input = state.read { state in state.inputs.max { $0.key < $1.key }?.value }
         return input?.onUpstreamEvent(event) ?? false
     }
 
     /// Requests a keyframe if its time has come: the service makes one at once, so a request for later has to wait here.
     /// - Returns: the time to the next request, ns.
     private func requestDueKeyframe(_ now: ClockTime?) -> ClockTime? {
+        guard !state.read(\.keyframeTimes.isEmpty) else { return nil }
         let (isDue, left) = state.withLock { state -> (Bool, ClockTime?) in
-            guard !state.keyframeTimes.isEmpty, let now = now.map({ state.scheduler.moved($0) }) else {
+            guard let now = now.map({ state.scheduler.moved($0) }) else {
                 return (false, nil)
             }
             let later = state.keyframeTimes.filter { $0 > now }
@@ -332,7 +333,7 @@ package final class VideoOutput: Sendable {
         case .wait(let time): source.wait(atMost: untilKeyframe.map { min($0, time ?? $0) } ?? time)
         case .stop: source.wait(atMost: nil)
         case .negotiate: negotiate()
-        case .segment: if state.withLock(\.isAnnounced) { source.pad.push(Event.timeSegment()) }
+        case .segment: if state.read(\.isAnnounced) { source.pad.push(Event.timeSegment()) }
         case .changeFormat(let format): apply(format)
         case .push(.frame(let frame), let stamp): push(frame, stamp)
         case .push(.black, let stamp): push(black().map { Frame(buffer: $0) }, stamp)
@@ -352,7 +353,7 @@ package final class VideoOutput: Sendable {
 
     /// The frame itself stays as it is, because it may be repeated.
     private func stamped(_ frame: Frame, _ stamp: OutputScheduler<Frame>.Stamp) -> Buffer? {
-        let (layout, takesStrides) = state.withLock { ($0.layout, $0.takesStrides) }
+        let (layout, takesStrides) = state.read { ($0.layout, $0.takesStrides) }
         let source: Buffer? =
             if frame.caps == nil, !takesStrides, let layout {
                 frame.buffer.inDefaultLayout(layout.video, from: layout.pool)

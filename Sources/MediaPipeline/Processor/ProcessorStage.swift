@@ -59,7 +59,7 @@ package final class ProcessorStage: Sendable {
     /// Sets the handler for frames that were dropped because the processor is too slow.
     func onDrop(_ handler: @escaping @Sendable () -> Void) { handlers.withLock { $0.onDrop = handler } }
 
-    package var condition: Condition { state.withLock(\.condition) }
+    package var condition: Condition { state.read(\.condition) }
 
     // MARK: State changes
 
@@ -107,14 +107,14 @@ package final class ProcessorStage: Sendable {
 
     /// Resets the watchdogs: no frames are to be expected, because the element pauses or is muted.
     package func rest() {
-        for processor in state.withLock(\.all) { processor.rest() }
+        for processor in state.read(\.all) { processor.rest() }
     }
 
     // MARK: Starting and removing processors
 
     private func bring(_ text: String, holds: Bool) {
         let processor = Processor(
-            text, isLive: state.withLock(\.isLive),
+            text, isLive: state.read(\.isLive),
             Processor.Handlers(
                 onFrame: { [weak self] in self?.handlers.withLock(\.onFrame)?($0, $1) },
                 onDrop: { [weak self] in self?.lost($0) }, onEnd: { [weak self] in self?.fail($0, $1) }))

@@ -34,7 +34,9 @@ package final class Playout: Sendable {
         state.withLock { state in
             state.delays[kind, default: PlayoutDelay(kind)].ready(after: lateness, now: now)
             // Media that have stopped delay the others no longer.
-            state.delays = state.delays.filter { $0.key == kind || !$0.value.isOver(at: now) }
+            for (other, delay) in state.delays where other != kind && delay.isOver(at: now) {
+                state.delays[other] = nil
+            }
             let delay = state.delay
             if delay > state.promised { state.promised = (delay / Self.step &+ 1) &* Self.step }
             return delay

@@ -79,13 +79,15 @@ package struct EncodedVideoReader: Sendable {
 
     private mutating func readH264(_ frame: UnsafeRawBufferPointer) -> Frame {
         let units = lengthSize.map { Self.units(in: frame, lengthSize: $0) } ?? Self.units(in: frame)
-        var types: Set<UInt8> = []
+        // A bit for each NAL unit type that was seen.
+        var types: UInt32 = 0
         var result = Frame(isKeyframe: false)
         var usedPictureSet: Int?
         for unit in units {
             guard let first = frame[unit].first else { continue }
             let type = first & 0x1f
-            let isFirst = types.insert(type).inserted
+            let isFirst = types & (1 << type) == 0
+            types |= 1 << type
             switch UnitType(rawValue: type) {
             case .sequenceSet, .pictureSet: keep(UnsafeRawBufferPointer(rebasing: frame[unit]))
             case .instantRefresh where isFirst:
@@ -104,10 +106,10 @@ package struct EncodedVideoReader: Sendable {
         format = shown
         result.isKeyframe = true
         var missing: [[UInt8]] = []
-        if !types.contains(UnitType.sequenceSet.rawValue) {
+        if types & (1 << UnitType.sequenceSet.rawValue) == 0 {
             missing += sequenceSets.sorted { $0.key < $1.key }.map(\.value)
         }
-        if !types.contains(UnitType.pictureSet.rawValue) {
+        if types & (1 << UnitType.pictureSet.rawValue) == 0 {
             missing += pictureSets.sorted { $0.key < $1.key }.map(\.value)
         }
         if lengthSize != nil || !missing.isEmpty {

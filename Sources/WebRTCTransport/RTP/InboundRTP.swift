@@ -71,7 +71,7 @@ package struct InboundRTP<Packet: PacketStorage> {
     package mutating func end() { (isActive, nextReport, nextKeyframeRequest) = (false, nil, nil) }
 
     /// When `wake` must be called, if no packet arrives before.
-    package var nextWake: Duration? {
+    @inline(__always) package var nextWake: Duration? {
         guard isActive else { return nil }
         return .earlier(.earlier(nextReport, stream.nextWake), nextKeyframeRequest)
     }

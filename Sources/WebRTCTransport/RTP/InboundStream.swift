@@ -110,7 +110,7 @@ struct InboundStream<Packet: PacketStorage> {
     func isMissing(_ sequence: UInt16) -> Bool { buffer.isMissing(sequence) }
     func lacks(_ sequence: UInt16) -> Bool { buffer.lacks(sequence) }
     /// When `drain` must be called, if no packet arrives before.
-    var nextWake: Duration? { buffer.nextWake }
+    @inline(__always) var nextWake: Duration? { buffer.nextWake }
 
     /// The running time at which media of an RTP timestamp are due, without `delay`; nil before the first packet.
     func undelayedTime(of timestamp: UInt32) -> Int64? { clock.undelayedTime(of: timestamp) }

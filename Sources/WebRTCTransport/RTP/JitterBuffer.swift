@@ -288,8 +288,8 @@ package struct JitterBuffer<Packet> {
     }
 
     /// When `next` or `requests` must be called, if no packet arrives before.
-    package var nextWake: Duration? {
-        // Asked for after each batch of packets, so without an array.
+    // Asked for after each batch of packets: inlined, so that the buffer is not copied for the call.
+    @inline(__always) package var nextWake: Duration? {
         var next = begins
         if let first = missing.first { next = .earlier(next, .earlier(first.deadline, earliestRequest)) }
         if let tail, !tail.isRequested { next = .earlier(next, tail.request) }
