@@ -84,9 +84,10 @@ package struct KnownEncoder: Sendable, Equatable {
         KnownEncoder(
             "vp8enc", .vp8, .bit("target-bitrate"), keyframes: libvpxKeyframes, libvpx + [("cpu-used", "-12")],
             budget: .byTime),
+        // At 720p, a cpu-used of 9 takes 14 ms of a core for a frame and 8 takes 20 ms, with the same PSNR.
         KnownEncoder(
             "vp9enc", .vp9, .bit("target-bitrate"), keyframes: libvpxKeyframes,
-            libvpx + [("cpu-used", "8"), ("row-mt", "false")], budget: .byTime),
+            libvpx + [("cpu-used", "9"), ("row-mt", "false")], budget: .byTime),
         KnownEncoder(
             "vavp9enc", .vp9, .kbit("bitrate"), keyframes: vaKeyframes,
             [("rate-control", "cbr"), ("hierarchical-level", "1")], restarts: true),
