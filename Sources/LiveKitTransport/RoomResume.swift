@@ -4,7 +4,7 @@
 //   waiting ─retry→ opening ─opened→ joining ─first message→ restoring ─offers answered, paths restored→ done
 //      ↑                                                       │ lost again
 //      └───────────────────────────────────────────────────────┘
-package import LiveKitProtocol
+import LiveKitProtocol
 import Recovery
 
 struct RoomResume: Sendable, Equatable {
@@ -24,7 +24,7 @@ struct RoomResume: Sendable, Equatable {
     let reason: LiveKitReconnectReason
     let startedAt: Duration
     /// The server reports that its side of the media paths has failed or moves.
-    private(set) var restartsICE: Bool
+    var restartsICE: Bool
     var step = Step.waiting
     private(set) var attempts = 0
     /// Requests that wait for the end of the resume.
@@ -45,7 +45,6 @@ struct RoomResume: Sendable, Equatable {
 
     /// Begins the next attempt.
     /// - Returns: the wait before it, which a jitter of 1 shortens by a fifth.
-    @discardableResult
     mutating func nextWait(mediaPass: Bool, jitter: Double) -> Duration {
         let share = jitter.isFinite ? min(max(jitter, 0), 1) : 0
         let waits = RecoveryPlan.Room.waits
@@ -61,11 +60,6 @@ struct RoomResume: Sendable, Equatable {
         let index = max(attempts - 1, 0) % (regions.count + 1)
         return regions.indices.contains(index) ? regions[index] : nil
     }
-
-    /// Another leave request of the server during the resume.
-    mutating func demandICERestart() { restartsICE = true }
-
-    mutating func offered() { restartsICE = false }
 
     /// True if the request goes out at once. SyncState comes before all others.
     func passes(_ message: LiveKitSignalRequest.Message) -> Bool {
@@ -83,18 +77,5 @@ struct RoomResume: Sendable, Equatable {
             if held.count < Self.maximumHeldCount { held.append(message) }
         case .leave, .syncState, .offer, .answer, .addTrack, .ping, .pingReq: break
         }
-    }
-}
-
-/// The parameters of the request that resumes a stay.
-package struct RoomResumeRequest: Sendable, Equatable {
-    /// The participant's SID.
-    package var sid: String
-    package var reason: LiveKitReconnectReason
-    /// Another URL of the room; nil: the one used last.
-    package var url: String?
-
-    package init(sid: String, reason: LiveKitReconnectReason, url: String? = nil) {
-        (self.sid, self.reason, self.url) = (sid, reason, url)
     }
 }

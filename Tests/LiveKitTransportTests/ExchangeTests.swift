@@ -153,7 +153,7 @@ private struct Replay {
         case .send(let message): describe(message)
         case .close: "close"
         case .connect: "connect"
-        case .resume(let request): "resume \(request.sid)"
+        case .resume(let request, _): "resume \(request.participantSid)"
         case .join(let request):
             "join with \(request.addTrackRequests.map(\.cid).joined(separator: ", ")), offer \(request.publisherOffer.id)"
         case .makePeer: "make one peer"

@@ -9,8 +9,13 @@ import WebRTCTransport
 /// A stay that continues after a loss of its signalling connection or of a media path, for each fault and phase.
 @Suite("Resuming a stay in a room", .timeLimit(.minutes(1)))
 struct RoomResumeTests {
-    private let resume = RoomAction.resume(RoomResumeRequest(sid: "PA_me", reason: .rrSignalDisconnected))
+    private let resume = resume(for: .rrSignalDisconnected)
     private let reconnect = LiveKitSignalResponse.Message.reconnect(.init())
+
+    private static func resume(for reason: LiveKitReconnectReason) -> RoomAction {
+        .resume(
+            .with { ($0.reconnect, $0.participantSid, $0.reconnectReason) = (true, "PA_me", reason) }, url: nil)
+    }
 
     private func leave(
         _ action: LiveKitLeaveRequest.Action, _ reason: LiveKitDisconnectReason = .connectionTimeout,
@@ -379,7 +384,7 @@ struct RoomResumeTests {
         #expect(driver.takeActions().contains(.report(.pathLost)))
         driver.handle(.failed(SessionError(.network, "unreachable", stage: .media)))
         driver.wait(.milliseconds(250))
-        #expect(driver.takeActions().last == .resume(RoomResumeRequest(sid: "PA_me", reason: reason)))
+        #expect(driver.takeActions().last == Self.resume(for: reason))
         driver.reopen()
         // Only the connection for which we make the offers is restarted by us.
         let actions = driver.takeActions()
@@ -440,7 +445,7 @@ struct RoomResumeTests {
         #expect(
             driver.takeActions() == [
                 recovering("No media arrive from the room."), .close,
-                .resume(RoomResumeRequest(sid: "PA_me", reason: .rrSubscriberFailed)),
+                Self.resume(for: .rrSubscriberFailed),
             ])
         driver.reopen()
         #expect(driver.takeActions().last == .restartICE([.video]))
@@ -561,8 +566,7 @@ struct RoomResumeTests {
         driver.handle(.pathLost(.subscriber))
         _ = driver.takeActions()
         driver.wait(.seconds(5))
-        #expect(
-            driver.takeActions().contains(.resume(RoomResumeRequest(sid: "PA_me", reason: .rrSubscriberFailed))))
+        #expect(driver.takeActions().contains(Self.resume(for: .rrSubscriberFailed)))
     }
 
     // MARK: The server asks for it
@@ -588,7 +592,7 @@ struct RoomResumeTests {
         driver.server(leave(.resume, .migration, regions: ["wss://near.example", "wss://far.example"]))
         var urls: [String?] = []
         for _ in 0..<4 {
-            for case .resume(let request) in driver.takeActions() { urls.append(request.url) }
+            for case .resume(_, let url) in driver.takeActions() { urls.append(url) }
             driver.handle(.failed(SessionError(.network, "unreachable", stage: .media)))
             if let due = driver.timers[.resume] { driver.wait(due - driver.now) }
         }
