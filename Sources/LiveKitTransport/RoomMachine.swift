@@ -37,8 +37,8 @@ package struct RoomMachine: Sendable {
     private var participantSID = ""
     /// The server has closed its media connections; it has not named the reason yet.
     private var isClosedByServer = false
-    /// Until this time the server may restart ICE after a resume.
-    private var restartsUntil: Duration = .zero
+    /// The end of the last resume, and its attempts with those of earlier ones that did not last.
+    private var lastResume: (endedAt: Duration, attempts: Int)?
     /// Peer connections on which no packets pass.
     private var lostPaths: Set<LiveKitSignalTarget> = []
     /// Those of them on which ICE has restarted since: a resume does not wait for their media.
@@ -404,7 +404,7 @@ package struct RoomMachine: Sendable {
         switch phase {
         // At each resume the server restarts ICE on the connection for which it makes the offers, and closes its TCP
         // connections before the offer.
-        case .connected where target == .subscriber && now < restartsUntil:
+        case .connected where target == .subscriber && hasResumed(within: RecoveryPlan.Room.restartTime):
             emit(.schedule(.restore, after: RecoveryPlan.Room.answerTimeout))
         case .connected:
             beginResume(
@@ -415,13 +415,19 @@ package struct RoomMachine: Sendable {
         }
     }
 
+    private func hasResumed(within time: Duration) -> Bool { lastResume.map { now - $0.endedAt < time } ?? false }
+
     /// Waits for the request to recover.
     private mutating func beginResume(
         _ cause: String, _ reason: LiveKitReconnectReason, restartsICE: Bool = false, regions: [String] = []
     ) {
         guard !participantSID.isEmpty else { return fail(cause) }
-        phase = .resuming(
-            RoomResume(cause: cause, reason: reason, restartsICE: restartsICE, regions: regions, now: now))
+        // A server that accepts each resume and ends it again does not choose their pace.
+        let earlier = hasResumed(within: RecoveryPlan.Room.rejoinInterval) ? lastResume?.attempts ?? 0 : 0
+        let resume = RoomResume(
+            cause: cause, reason: reason, restartsICE: restartsICE, regions: regions, earlierAttempts: earlier, now: now
+        )
+        phase = .resuming(resume)
         restartedPaths = []
         interrupted(error(cause))
     }
@@ -508,7 +514,7 @@ package struct RoomMachine: Sendable {
     private mutating func checkRestored() {
         guard let resume, resume.step == .restoring, waitingPaths.isEmpty, !publisher.isOffering else { return }
         phase = .connected
-        restartsUntil = now + RecoveryPlan.Room.restartTime
+        lastResume = (now, resume.allAttempts)
         emit(.cancel(.restore))
         emit(.reportResumed(after: now - resume.startedAt, attempts: resume.attempts))
         actions += keepalive.resumed() + publisher.announceAgain() + publisher.repeatMutes()

@@ -27,6 +27,8 @@ struct RoomResume: Sendable, Equatable {
     var restartsICE: Bool
     var step = Step.waiting
     private(set) var attempts = 0
+    /// Attempts of resumes that did not last, whose waits this one continues.
+    private let earlierAttempts: Int
     /// Requests that wait for the end of the resume.
     private(set) var held: [LiveKitSignalRequest.Message] = []
     /// Other URLs of the room, the nearest first.
@@ -37,9 +39,10 @@ struct RoomResume: Sendable, Equatable {
 
     init(
         cause: String, reason: LiveKitReconnectReason, restartsICE: Bool = false, regions: [String] = [],
-        now: Duration
+        earlierAttempts: Int = 0, now: Duration
     ) {
         (self.cause, self.reason, self.restartsICE, startedAt) = (cause, reason, restartsICE, now)
+        self.earlierAttempts = earlierAttempts
         self.regions = Array(regions.prefix(Self.maximumRegionCount))
     }
 
@@ -48,12 +51,15 @@ struct RoomResume: Sendable, Equatable {
     mutating func nextWait(mediaPass: Bool, jitter: Double) -> Duration {
         let share = jitter.isFinite ? min(max(jitter, 0), 1) : 0
         let waits = RecoveryPlan.Room.waits
-        var wait = waits[min(attempts, waits.count - 1)] * (1 - 0.2 * share)
+        // One resume soon after another is usual.
+        var wait = waits[min(max(allAttempts - 1, attempts), waits.count - 1)] * (1 - 0.2 * share)
         if !mediaPass { wait = min(wait, RecoveryPlan.Room.longestWaitWithoutMedia) }
         attempts += 1
         step = .waiting
         return wait
     }
+
+    var allAttempts: Int { earlierAttempts + attempts }
 
     /// The URL of the present attempt: the regions in turn, then the room's own, which is nil.
     var url: String? {

@@ -314,6 +314,25 @@ struct RoomResumeTests {
         #expect(driver.takeActions().isEmpty)
     }
 
+    /// A server that accepts each resume and ends it at once does not choose their pace.
+    @Test func resumesThatDoNotLastArePaced() {
+        var driver = connected()
+        var times: [Duration] = []
+        for _ in 0..<8 {
+            driver.handle(.closed(code: 1006, reason: ""))
+            if let due = driver.timers[.resume] { driver.wait(due - driver.now) }
+            #expect(driver.takeActions().last == resume)
+            times.append(driver.now)
+            driver.reopen()
+            #expect(driver.takeActions().contains(where: isResumed))
+        }
+        let waits = zip(times, times.dropFirst()).map { $1 - $0 }
+        #expect(waits == [.zero, .milliseconds(250), .milliseconds(500)] + [1, 2, 2, 2].map { .seconds($0) })
+        driver.wait(.seconds(10))
+        driver.handle(.closed(code: 1006, reason: ""))
+        #expect(driver.takeActions().last == resume && driver.timers[.resume] == nil)
+    }
+
     // MARK: Requests during a resume
 
     @Test func requestsWait() {
