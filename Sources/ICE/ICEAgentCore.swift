@@ -231,7 +231,7 @@ final class ICEAgentCore: @unchecked Sendable {
             switch action {
             case .setSTUN(let host, let port): gst_decart_nice_set_stun_server(agent, host, UInt32(port))
             case .addTURN(let server, let address, let port): addRelay(server, at: address, port)
-            case .openTunnel(let server): openTunnel(server)
+            case .openTunnel(let server, let address): openTunnel(server, at: address)
             case .warn(let text): emit(.warning(text))
             case .begin: beginGathering()
             case .finish:
@@ -315,10 +315,10 @@ final class ICEAgentCore: @unchecked Sendable {
         shared.withLock { $0.counters.turnServers &+= 1 }
     }
 
-    private func openTunnel(_ server: ICEServer) {
+    private func openTunnel(_ server: ICEServer, at address: String) {
         guard let open = configuration.openTunnel else { return }
         tunnels.append(
-            open(server) { [weak self, network] event in
+            open(server, address) { [weak self, network] event in
                 network.async { [weak self] in self?.tunnel(of: server, event) }
             })
     }

@@ -9,12 +9,14 @@ package protocol RelayTunnel: Sendable {
 }
 
 package enum RelayTunnelEvent: Sendable {
-    /// The tunnel listens on this port of 127.0.0.1. Comes at most once, and before any failure of a connection.
+    /// The tunnel listens on this port. Comes at most once, and before any failure of a connection.
     case open(port: UInt16)
     /// One sentence without credentials. Comes instead of `open`, or later if a connection through the tunnel fails.
     case failed(String)
 }
 
-/// Opens a tunnel and returns at once. Events may arrive on any thread.
+/// Opens a tunnel at a loopback address and returns at once. Events may arrive on any thread.
 package typealias RelayTunnelOpener =
-    @Sendable (_ server: ICEServer, _ onEvent: @escaping @Sendable (RelayTunnelEvent) -> Void) -> any RelayTunnel
+    @Sendable (
+        _ server: ICEServer, _ address: String, _ onEvent: @escaping @Sendable (RelayTunnelEvent) -> Void
+    ) -> any RelayTunnel

@@ -13,8 +13,8 @@ package final class ServerSetup: @unchecked Sendable {
     package enum Action: Sendable, Equatable {
         case setSTUN(host: String, port: UInt16)
         case addTURN(ICEServer, address: String, port: UInt16)
-        /// Opens a tunnel, whose result arrives in `tunnelSettled`.
-        case openTunnel(ICEServer)
+        /// Opens a tunnel at this loopback address. Its result arrives in `tunnelSettled`.
+        case openTunnel(ICEServer, address: String)
         case warn(String)
         /// Comes once, when gathering may start.
         case begin
@@ -81,7 +81,7 @@ package final class ServerSetup: @unchecked Sendable {
             }
         }
         pending += tunnelled + named
-        for server in tunnelled { perform?(.openTunnel(server)) }
+        for server in tunnelled { perform?(.openTunnel(server, address: loopback)) }
         for server in named {
             HostLookup.resolve(server.host) { [weak self, network] result in
                 let addresses = (try? result.get())?.map(\.ip) ?? []
@@ -97,9 +97,11 @@ package final class ServerSetup: @unchecked Sendable {
     }
 
     private func isTunnelled(_ server: ICEServer) -> Bool {
-        // A tunnel listens on an IPv4 address.
-        server.transport == .tls || server.kind == .turn && server.transport == .tcp && opensTunnels && hasIPv4
+        server.transport == .tls || server.kind == .turn && server.transport == .tcp && opensTunnels
     }
+
+    /// libnice connects to servers of a family that this host has.
+    private var loopback: String { hasIPv4 ? "127.0.0.1" : "::1" }
 
     /// Stops everything; no action is called afterwards.
     package func cancel() {
@@ -147,7 +149,7 @@ package final class ServerSetup: @unchecked Sendable {
     ///   here.
     package func tunnelSettled(_ server: ICEServer, port: UInt16?) {
         guard take(server) else { return }
-        if let port { perform?(.addTURN(server, address: "127.0.0.1", port: port)) }
+        if let port { perform?(.addTURN(server, address: loopback, port: port)) }
         finished()
     }
 

@@ -15,14 +15,8 @@ package import WebRTCTransport
 
 package struct RoomConnectionConfiguration: Sendable {
     package var room: RoomConfiguration
-    package var trust: TLSTrust = .system
-    /// The way of the signalling connection.
-    package var route = NetworkRoute()
-    /// The service may not lead the signalling connection to this machine or its link.
-    package var refusesLocal = false
-    package var userAgent = "gst-decart"
-    /// A connection to the server of an earlier room, which is probably that of this one.
-    package var early: EarlyConnection?
+    /// The signalling connection. `early` leads to the server of an earlier room, which is probably that of this one.
+    package var channel = WebSocketChannel.Configuration()
     /// Permits unencrypted rooms on other machines.
     package var allowsInsecure = false
     /// Settings of the peer connections; codec and bitrates apply to the publisher.
@@ -30,18 +24,20 @@ package struct RoomConnectionConfiguration: Sendable {
     package var openTimeout = RecoveryPlan.Session.connectionTimeout
     /// INFO: one line for each phase. DEBUG: the kind of each signal message.
     package var logger = Logger.none
-    package var signallingLogger = Logger.none
 
     package init(room: RoomConfiguration) {
         self.room = room
+        (channel.messages, channel.maximumMessageSize) = (.binary, Self.maximumMessageSize)
     }
+
+    /// Protobuf of this size becomes up to 40 MB of Swift values; a room's messages have a few KiB.
+    private static let maximumMessageSize = 256 << 10
 }
 
 package enum RoomConnectionEvent: Sendable {
-    /// The peer connection for both directions exists, but nothing is negotiated: put its bin into the pipeline now.
-    case peer(PeerConnection)
-    /// The same for two connections. A viewer has no publisher.
-    case peers(publisher: PeerConnection?, subscriber: PeerConnection)
+    /// A peer connection exists, but nothing is negotiated: put its bin into the pipeline now. There is one for both
+    /// directions, or a publisher and then a subscriber; a viewer has no publisher.
+    case peer(PeerConnection, name: String)
     /// The room accepts our media as the publisher's `sendParameters` and `audioSendParameters` describe; `sid` is its
     /// ID of our video track. Emitted again when they change.
     case published(sid: String?)
@@ -54,17 +50,12 @@ package enum RoomConnectionEvent: Sendable {
     case muted(Set<MediaKind>)
     /// Participants receive exactly these layers of our video, by RID; a single stream has an empty RID.
     case wanted(Set<String>)
-    /// Concerns the session. After `closedByPeer` the stay is over; it is emitted once.
+    /// Concerns the session. After `closedByPeer` or `lost` the stay is over; one of them is emitted once.
     case media(MediaEvent)
-    /// The stay is over, and the same room can be joined again. Emitted once, instead of `closedByPeer`.
-    case lost(SessionError, url: String, token: Secret)
 }
 
 // @unchecked: after init, accessed only on the scheduler's queue.
 package final class RoomConnection: @unchecked Sendable {
-    /// Protobuf of this size becomes up to 40 MB of Swift values; a room's messages have a few KiB.
-    private static let maximumMessageSize = 256 << 10
-
     private let configuration: RoomConnectionConfiguration
     /// The URL of this room, or of the region where it was resumed.
     private var base: String
@@ -77,8 +68,6 @@ package final class RoomConnection: @unchecked Sendable {
     /// Distinguishes events of the present signalling connection from late ones of a former one.
     private var channelVersion = 0
     private var hasOpened = false
-    /// The server refused the request to join with one peer connection.
-    private var hasFallenBack = false
     /// Distinguishes events of present peer connections from those of a dropped one.
     private var peerVersion = 0
     /// One network thread for both connections.
@@ -89,7 +78,6 @@ package final class RoomConnection: @unchecked Sendable {
     private var offerer: PeerConnection? { machine.usesOneConnection ? subscriber : publisher }
     /// True once the owner has got the peer connections: it then takes their bins down.
     private var ownerHasPeers = false
-    private var desired = DesiredMedia()
     /// The codec of our offers.
     private var codec: VideoCodec
     /// The one connection has an m-line to receive audio on.
@@ -112,11 +100,10 @@ package final class RoomConnection: @unchecked Sendable {
         self.configuration = configuration
         (self.scheduler, timers) = (scheduler, MachineTimers(scheduler))
         self.onEvent = onEvent
-        (base, nextBase, early) = (url, url, configuration.early)
+        (base, nextBase, early) = (url, url, configuration.channel.early)
         codec = configuration.room.codec
         do throws(ProtocolError) {
-            self.url = try RoomURL.make(
-                url, token: APIKey(token.reveal()), allowsInsecure: configuration.allowsInsecure)
+            self.url = try RoomURL.make(url, token: token, allowsInsecure: configuration.allowsInsecure)
         } catch {
             throw SessionError(
                 .server, "The service sent an unusable room URL or token: \(error.message)", stage: .media)
@@ -131,10 +118,11 @@ package final class RoomConnection: @unchecked Sendable {
     /// Reports the loss of each path that uses another address of this host.
     package func networkChanged(_ addresses: Set<String>) {
         guard !isStopped else { return }
-        let paths: [(LiveKitSignalTarget, PeerConnection?)] =
-            machine.usesOneConnection ? [(.publisher, offerer)] : [(.publisher, publisher), (.subscriber, subscriber)]
-        for (target, peer) in paths {
-            if let peer, peer.hasLostItsAddress(among: addresses) { handle(.peer(.pathLost(target))) }
+        let paths = [
+            (LiveKitSignalTarget.publisher, offerer), (.subscriber, machine.usesOneConnection ? nil : subscriber),
+        ]
+        for (target, peer) in paths where peer?.hasLostItsAddress(among: addresses) == true {
+            handle(.peer(.pathLost(target)))
         }
     }
 
@@ -143,20 +131,17 @@ package final class RoomConnection: @unchecked Sendable {
     /// The room carries the trailers of our frames; known with `published`.
     package var carriesTrailers: Bool { machine.carriesTrailers }
 
-    private func connect(_ request: LiveKitJoinRequest? = nil) {
+    private func connect(_ request: LiveKitJoinRequest = .init()) {
         // Cannot fail: `init` parsed the same base URL.
-        if let url = try? makeURL(base, joining: request) { self.url = url }
+        if let url = try? makeURL(base, request) { self.url = url }
         openedAt = .now
         configuration.logger.info("joins the room at \(url.host)")
         openChannel(timeout: configuration.openTimeout, over: early.take())
     }
 
-    private func resume(_ request: RoomResumeRequest) {
-        let region = request.url ?? base
+    private func resume(_ request: LiveKitJoinRequest, at region: String) {
         do throws(ProtocolError) {
-            let url =
-                try machine.usesOneConnection
-                ? makeURL(region, joining: LiveKitJoinRequest(request)) : makeURL(region, resume: request)
+            let url = try makeURL(region, request)
             guard url.isSecure || !self.url.isSecure else {
                 throw ProtocolError(.server, "The room moves to an unencrypted URL.")
             }
@@ -169,29 +154,15 @@ package final class RoomConnection: @unchecked Sendable {
         openChannel(timeout: min(configuration.openTimeout, RecoveryPlan.Room.openTimeout))
     }
 
-    private func makeURL(
-        _ base: String, joining request: LiveKitJoinRequest? = nil, resume: RoomResumeRequest? = nil
-    ) throws(ProtocolError) -> ServiceURL {
-        if let request {
-            return try RoomURL.make(
-                base, token: APIKey(machine.token.reveal()), allowsInsecure: configuration.allowsInsecure,
-                takesTrailers: configuration.room.usesTrailers, joining: request)
-        }
-        return try RoomURL.make(
-            base, token: APIKey(machine.token.reveal()), allowsInsecure: configuration.allowsInsecure,
-            takesTrailers: configuration.room.usesTrailers, resume: resume)
+    private func makeURL(_ base: String, _ request: LiveKitJoinRequest) throws(ProtocolError) -> ServiceURL {
+        try RoomURL.make(
+            base, token: machine.token, allowsInsecure: configuration.allowsInsecure,
+            takesTrailers: configuration.room.usesTrailers, for: request, usesOneConnection: machine.usesOneConnection)
     }
 
     private func openChannel(timeout: Duration, over early: EarlyConnection? = nil) {
-        var socket = WebSocketChannel.Configuration()
-        socket.trust = configuration.trust
-        socket.route = configuration.route
-        socket.refusesLocal = configuration.refusesLocal
-        socket.userAgent = configuration.userAgent
-        socket.messages = .binary
+        var socket = configuration.channel
         socket.early = early
-        socket.maximumMessageSize = Self.maximumMessageSize
-        socket.logger = configuration.signallingLogger
         channelVersion += 1
         let version = channelVersion
         let channel = WebSocketChannel(url: url, configuration: socket) { [weak self, scheduler] event in
@@ -215,15 +186,14 @@ package final class RoomConnection: @unchecked Sendable {
     private func dropPeers() {
         publisher?.close()
         subscriber?.close()
-        if !ownerHasPeers { offerer?.dismantle() }
+        if !ownerHasPeers { subscriber?.dismantle() }
         (publisher, subscriber) = (nil, nil)
     }
 
     /// Sets the media to publish from now on, or once the room is joined.
     package func publish(_ desired: DesiredMedia) {
-        self.desired = desired
-        setSubscriberMedia()
         handle(.request(.desired(desired)))
+        setSubscriberMedia()
     }
 
     /// Mutes exactly these kinds of our tracks, which stay published; the owner stops their media.
@@ -240,7 +210,7 @@ package final class RoomConnection: @unchecked Sendable {
 
     private func setSubscriberMedia() {
         if machine.usesOneConnection { return }
-        subscriber?.setMedia(video: .recvonly, audio: desired.audio ? .recvonly : nil)
+        subscriber?.setMedia(video: .recvonly, audio: machine.desired.audio ? .recvonly : nil)
     }
 
     // MARK: Events
@@ -256,8 +226,10 @@ package final class RoomConnection: @unchecked Sendable {
         switch event {
         case .opened:
             hasOpened = true
-            // It may as well have refused the room.
-            if hasFallenBack { OlderRoomServers.shared.insert(url) }
+            // A server that refuses to let us join with one connection may as well refuse the room.
+            if configuration.room.prefersOneConnection, !machine.usesOneConnection {
+                OlderRoomServers.shared.insert(url)
+            }
             handle(.signalling(.opened))
         case .text: break
         case .binary(let bytes):
@@ -284,8 +256,8 @@ package final class RoomConnection: @unchecked Sendable {
         guard !hasOpened, error.httpStatus ?? 0 >= 400, error.refusal == nil,
             !machine.fallsBack(after: error)
         else { return false }
-        let server = HTTPConfiguration(
-            trust: configuration.trust, route: configuration.route, userAgent: configuration.userAgent)
+        let socket = configuration.channel
+        let server = HTTPConfiguration(trust: socket.trust, route: socket.route, userAgent: socket.userAgent)
         RoomValidation.reason(refusing: url, configuration: server) {
             [weak self, scheduler, version = channelVersion] in
             var error = error
@@ -376,16 +348,13 @@ package final class RoomConnection: @unchecked Sendable {
         case .makePeer: makePeer()
         case .useServers(let servers, let relayOnly): useServers(servers, relayOnly: relayOnly)
         case .dropPeer:
-            hasFallenBack = true
             peerVersion += 1
             configuration.logger.info("the room's server does not take one connection, so there will be two")
-            subscriber?.close()
-            subscriber?.dismantle()
-            (publisher, subscriber) = (nil, nil)
+            dropPeers()
         case .addReceivers(let counts):
             receivesAudio = receivesAudio || counts[.audio] ?? 0 > 0
             offerer?.addReceivers(counts)
-        case .resume(let request): resume(request)
+        case .resume(let request, let url): resume(request, at: url ?? base)
         case .makePeers(let servers, let relayOnly): makePeers(servers, relayOnly: relayOnly)
         case .setFillerTrailer(let bytes): subscriber?.setFillerTrailer(bytes)
         case .want(let rids): emit(.wanted(rids))
@@ -401,12 +370,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .restartICE(let kinds): makeOffer(kinds, restartsICE: true)
         case .rollbackOffer: offerer?.rollbackOffer()
         case .applyAnswer(let sdp): applyAnswer(sdp)
-        case .makeAnswer(let offer, let id):
-            do throws(PeerConnectionError) {
-                try answer(offer, id)
-            } catch {
-                handle(.peer(.answerFailed(SessionError(error))))
-            }
+        case .makeAnswer(let offer, let id): answer(offer, id)
         case .applyCandidate(let candidate, let target):
             let peer = target == .subscriber ? subscriber : offerer
             peer?.addRemoteCandidate(candidate.map(ICECandidate.init))
@@ -421,7 +385,7 @@ package final class RoomConnection: @unchecked Sendable {
             base = nextBase
             emit(.media(.recovered))
         case .report(let event): emit(.media(event))
-        case .reportLost(let error): emit(.lost(error, url: base, token: machine.token))
+        case .reportLost(let error): emit(.media(.lost(error, again: .room(url: base, token: machine.token))))
         case .note: break
         }
     }
@@ -463,8 +427,8 @@ package final class RoomConnection: @unchecked Sendable {
         if machine.usesOneConnection { emit(.subscribed) }
     }
 
-    private var publisherConfiguration: PeerConnectionConfiguration {
-        var peer = configuration.peer
+    private func publishing(_ peer: PeerConnectionConfiguration) -> PeerConnectionConfiguration {
+        var peer = peer
         peer.direction = .sendonly
         peer.msid = "\(configuration.room.trackID) \(configuration.room.trackID)"
         peer.audioMSID = "\(configuration.room.trackID) \(configuration.room.audioTrackID)"
@@ -474,7 +438,7 @@ package final class RoomConnection: @unchecked Sendable {
     /// The connection for both directions.
     private func makePeer() {
         attempt { () throws(PeerConnectionError) in
-            var peer = self.publisherConfiguration
+            var peer = self.publishing(self.configuration.peer)
             let room = self.configuration.room
             if !room.publishes { peer.direction = nil }
             (peer.offersEachDirection, peer.awaitsServers) = (true, true)
@@ -488,23 +452,17 @@ package final class RoomConnection: @unchecked Sendable {
     private func useServers(_ servers: [LiveKitICEServer], relayOnly: Bool) {
         guard let subscriber else { return }
         attempt { () throws(PeerConnectionError) in
-            var peer = self.configuration.peer
-            peer.iceServers = self.iceServers(with: servers)
-            if relayOnly { peer.iceTransportPolicy = .relay }
-            try peer.checkRelays()
+            let peer = try self.using(servers, relayOnly: relayOnly)
             subscriber.addServers(peer.iceServers, policy: peer.iceTransportPolicy)
             self.ownerHasPeers = true
-            self.emit(.peer(subscriber))
+            self.emit(.peer(subscriber, name: "room"))
         }
     }
 
     private func makePeers(_ servers: [LiveKitICEServer], relayOnly: Bool) {
         attempt { () throws(PeerConnectionError) in
-            var (sending, receiving) = (self.publisherConfiguration, self.configuration.peer)
-            sending.iceServers = self.iceServers(with: servers)
-            if relayOnly { sending.iceTransportPolicy = .relay }
-            try sending.checkRelays()
-            (receiving.iceServers, receiving.iceTransportPolicy) = (sending.iceServers, sending.iceTransportPolicy)
+            var receiving = try self.using(servers, relayOnly: relayOnly)
+            let sending = self.publishing(receiving)
             receiving.direction = .recvonly
             receiving.acceptsDataChannels = true
             receiving.usableCodecs = receiving.usableCodecs ?? Set(VideoCodec.decodable)
@@ -513,8 +471,19 @@ package final class RoomConnection: @unchecked Sendable {
             (self.publisher, self.subscriber) = (publisher, subscriber)
             self.setSubscriberMedia()
             self.ownerHasPeers = true
-            self.emit(.peers(publisher: publisher, subscriber: subscriber))
+            if let publisher { self.emit(.peer(publisher, name: "publisher")) }
+            self.emit(.peer(subscriber, name: "subscriber"))
         }
+    }
+
+    private func using(
+        _ servers: [LiveKitICEServer], relayOnly: Bool
+    ) throws(PeerConnectionError) -> PeerConnectionConfiguration {
+        var peer = configuration.peer
+        peer.iceServers = iceServers(with: servers)
+        if relayOnly { peer.iceTransportPolicy = .relay }
+        try peer.checkRelays()
+        return peer
     }
 
     private func makePeer(
@@ -561,13 +530,14 @@ package final class RoomConnection: @unchecked Sendable {
         return Array(([stun].compactMap(\.self) + (own + room).filter { $0.kind == .turn }).prefix(16))
     }
 
-    private func answer(_ offer: String, _ id: UInt32) throws(PeerConnectionError) {
+    private func answer(_ offer: String, _ id: UInt32) {
         guard let subscriber else { return }
         let answer: String
         do throws(PeerConnectionError) {
             let machine = machine
             answer = try subscriber.createAnswer(to: offer) { machine.isWanted(msid: $0) }
-        } catch  where error.code == .rejected {
+        } catch {
+            guard error.code == .rejected else { return handle(.peer(.answerFailed(SessionError(error)))) }
             // The offer holds other participants' media or none; the next one may hold the transformed media.
             return configuration.logger.warning("ignored an offer without usable media: \(error.message)")
         }

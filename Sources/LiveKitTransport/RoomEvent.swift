@@ -82,8 +82,9 @@ package enum RoomAction: Sendable, Equatable {
     case dropPeer
     /// Adds m-lines to the next offer on which media may be received.
     case addReceivers([MediaKind: Int])
-    /// Opens another signalling connection for the same participant, with the latest token.
-    case resume(RoomResumeRequest)
+    /// Opens another signalling connection for the same participant, with the latest token, at another URL of the room or,
+    /// with nil, at the one used last.
+    case resume(LiveKitJoinRequest, url: String?)
     /// Creates the subscriber and, except for a viewer, the publisher. `RoomConnection` skips the room's ICE servers
     /// that it cannot use.
     case makePeers([LiveKitICEServer], relayOnly: Bool)

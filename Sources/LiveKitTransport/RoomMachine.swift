@@ -31,16 +31,14 @@ package struct RoomMachine: Sendable {
     private var phase = Phase.opening
     /// The latest token, for joining again.
     package private(set) var token: Secret
-    /// One peer connection carries both directions.
-    package private(set) var usesOneConnection: Bool
     private var needsSubscriber = true
     private var connected: Set<LiveKitSignalTarget> = []
     /// Our SID in the room, by which the server finds us again.
     private var participantSID = ""
     /// The server has closed its media connections; it has not named the reason yet.
     private var isClosedByServer = false
-    /// Until this time the server may restart ICE after a resume.
-    private var restartsUntil: Duration = .zero
+    /// The end of the last resume, and its attempts with those of earlier ones that did not last.
+    private var lastResume: (endedAt: Duration, attempts: Int)?
     /// Peer connections on which no packets pass.
     private var lostPaths: Set<LiveKitSignalTarget> = []
     /// Those of them on which ICE has restarted since: a resume does not wait for their media.
@@ -62,10 +60,11 @@ package struct RoomMachine: Sendable {
     package init(configuration: RoomConfiguration, token: Secret) {
         self.configuration = configuration
         self.token = token
-        usesOneConnection = configuration.prefersOneConnection
         publisher = RoomPublisher(configuration)
     }
 
+    /// One peer connection carries both directions.
+    package var usesOneConnection: Bool { publisher.usesOneConnection }
     /// The room's ID of our video track, while it is published.
     package var trackSID: String? { publisher.trackSID }
     /// The room carries the trailers of our frames.
@@ -81,7 +80,7 @@ package struct RoomMachine: Sendable {
         return Self.statusesOfOlderServers.contains(status)
     }
 
-    private var desired: DesiredMedia { publisher.desired }
+    var desired: DesiredMedia { publisher.desired }
     private var isInRoom: Bool { phase == .publishing || phase == .connected }
 
     /// - Parameters:
@@ -121,9 +120,7 @@ package struct RoomMachine: Sendable {
             if endsRoomMute { publisher.mutedByRoom = [] }
             if isInRoom { actions += publisher.updateMutes() }
         case .recover: recover()
-        case .stop:
-            if hasSignalling { emit(.send(.leave(leaveRequest))) }
-            end()
+        case .stop: end()
         }
     }
 
@@ -184,12 +181,10 @@ package struct RoomMachine: Sendable {
         case .pathRestored(let target):
             guard lostPaths.remove(target) != nil else { return }
             if lostPaths.isEmpty { emit(.report(.pathRecovered)) }
-            if lostPaths.isEmpty, phase == .connected { emit(.cancel(.restore)) }
-            checkRestored()
+            pathRestored()
         case .iceRestarted(let target):
             restartedPaths.insert(target)
-            if waitingPaths.isEmpty, phase == .connected { emit(.cancel(.restore)) }
-            checkRestored()
+            pathRestored()
         }
     }
 
@@ -197,7 +192,7 @@ package struct RoomMachine: Sendable {
         switch timer {
         case .ping: actions += keepalive.ping(now)
         case .pong: signallingLost(error("The room did not answer a ping; the signalling connection is lost."))
-        case .farewell: endStay(closedMedia)
+        case .farewell: endStay(error("The server closed the DTLS connection."))
         case .resume: openAgain()
         case .restore:
             guard let resume else {
@@ -209,7 +204,7 @@ package struct RoomMachine: Sendable {
                 return fail("\(resume.cause) The media path could not be restored.")
             }
             let silence = error("\(resume.cause) The room did not answer the request to resume.")
-            if lostPaths.isEmpty { openLater(resume, after: silence) } else { fail(silence) }
+            if lostPaths.isEmpty { openLater(after: silence) } else { fail(silence) }
         case .answer:
             publisher.rollBack()
             emit(.rollbackOffer)
@@ -265,10 +260,9 @@ package struct RoomMachine: Sendable {
             if trickle.final { emit(.applyCandidate(nil, trickle.target)) }
         case .update(let update): subscribe(to: update.participants)
         case .leave(let leave): left(leave)
-        case .refreshToken(let fresh):
-            if !fresh.isEmpty, fresh.utf8.count <= 8192 { token = Secret(fresh) }
+        case .refreshToken(let fresh): refreshToken(fresh)
         case .roomMoved(let moved):
-            if !moved.token.isEmpty, moved.token.utf8.count <= 8192 { token = Secret(moved.token) }
+            refreshToken(moved.token)
             subscribe(to: moved.otherParticipants)
         case .pongResp(let pong): keepalive.received(pong, now)
         case .subscriptionResponse(let response): subscriptionRejected(response)
@@ -293,7 +287,7 @@ package struct RoomMachine: Sendable {
         guard phase == .joining || phase == .opening else { return emit(.note("Ignored: a second join message")) }
         phase = .publishing
         participantSID = join.participant.sid.utf8.count <= 256 ? join.participant.sid : ""
-        needsSubscriber = join.subscriberPrimary && !usesOneConnection
+        needsSubscriber = join.subscriberPrimary
         actions += keepalive.joined(join)
         let relayOnly = join.clientConfiguration.forceRelay == .enabled
         let servers = Array(join.iceServers.prefix(16))
@@ -302,6 +296,10 @@ package struct RoomMachine: Sendable {
         actions += publisher.choose(from: join.enabledPublishCodecs)
         publish()
         subscribe(to: join.otherParticipants)
+    }
+
+    private mutating func refreshToken(_ fresh: String) {
+        if !fresh.isEmpty, fresh.utf8.count <= 8192 { token = Secret(fresh) }
     }
 
     // MARK: Publishing
@@ -330,7 +328,7 @@ package struct RoomMachine: Sendable {
     // MARK: Subscribing
 
     private mutating func subscribe(to participants: [LiveKitParticipantInfo]) {
-        apply(subscriptions.update(participants, withAudio: desired.audio))
+        apply(subscriptions.update(participants))
         if phase != .ended { checkHold() }
     }
 
@@ -372,13 +370,8 @@ package struct RoomMachine: Sendable {
     package func isWanted(msid: String?) -> Bool { subscriptions.isWanted(msid: msid) }
 
     private mutating func checkConnected() {
-        if usesOneConnection {
-            guard phase == .publishing, connected.contains(.publisher) else { return }
-            phase = .connected
-            return emit(.reportConnected)
-        }
-        let receives = needsSubscriber || !configuration.publishes
-        let sends = configuration.publishes && (desired.video || !receives)
+        let receives = !usesOneConnection && (needsSubscriber || !configuration.publishes)
+        let sends = usesOneConnection || configuration.publishes && (desired.video || !receives)
         guard phase == .publishing, !sends || connected.contains(.publisher),
             !receives || connected.contains(.subscriber)
         else { return }
@@ -394,12 +387,11 @@ package struct RoomMachine: Sendable {
         // Both are closed when a participant moves to another server: its connections there have other certificates.
         case .connected, .resuming:
             if isClosedByServer { return lose(error) }
-            guard let resume else { return beginResume(error.message, .rrSignalDisconnected) }
+            if resume == nil { return beginResume(error.message, .rrSignalDisconnected) }
             if error.isPermanent { return fail(error) }
             if [401, 403, 404].contains(error.httpStatus) { return lose(error) }
-            openLater(resume, after: error)
+            openLater(after: error)
         case .opening where fallsBack(after: error):
-            usesOneConnection = false
             (openOffer, early) = (nil, [])
             publisher.beginAgain()
             emit(.dropPeer)
@@ -412,7 +404,7 @@ package struct RoomMachine: Sendable {
         switch phase {
         // At each resume the server restarts ICE on the connection for which it makes the offers, and closes its TCP
         // connections before the offer.
-        case .connected where target == .subscriber && now < restartsUntil:
+        case .connected where target == .subscriber && hasResumed(within: RecoveryPlan.Room.restartTime):
             emit(.schedule(.restore, after: RecoveryPlan.Room.answerTimeout))
         case .connected:
             beginResume(
@@ -423,13 +415,18 @@ package struct RoomMachine: Sendable {
         }
     }
 
+    private func hasResumed(within time: Duration) -> Bool { lastResume.map { now - $0.endedAt < time } ?? false }
+
     /// Waits for the request to recover.
     private mutating func beginResume(
         _ cause: String, _ reason: LiveKitReconnectReason, restartsICE: Bool = false, regions: [String] = []
     ) {
         guard !participantSID.isEmpty else { return fail(cause) }
+        // A server that accepts each resume and ends it again does not choose their pace.
+        let earlier = hasResumed(within: RecoveryPlan.Room.rejoinInterval) ? lastResume?.attempts ?? 0 : 0
         let resume = RoomResume(
-            cause: cause, reason: reason, restartsICE: restartsICE, regions: regions, now: now)
+            cause: cause, reason: reason, restartsICE: restartsICE, regions: regions, earlierAttempts: earlier, now: now
+        )
         phase = .resuming(resume)
         restartedPaths = []
         interrupted(error(cause))
@@ -448,30 +445,35 @@ package struct RoomMachine: Sendable {
             guard phase == .connected, !participantSID.isEmpty else { return }
             return beginResume("No media arrive from the room.", .rrSubscriberFailed, restartsICE: true)
         }
+        guard resume.attempts > 0 else { return openLater() }
         // The wait, or the dial, was meant for the former network.
         guard resume.step < .joining else { return }
         if resume.step == .opening { emit(.close) }
         self.resume?.step = .waiting
-        if resume.attempts == 0 { self.resume?.nextWait(mediaPass: true, jitter: 0) }
         openAgain()
     }
 
     /// The present attempt has failed.
-    private mutating func openLater(_ resume: RoomResume, after error: SessionError) {
+    private mutating func openLater(after error: SessionError) {
         interrupted(error)
-        var resume = resume
-        let wait = resume.nextWait(mediaPass: lostPaths.isEmpty, jitter: jitter)
-        self.resume = resume
+        openLater()
+    }
+
+    private mutating func openLater() {
+        let (mediaPass, jitter) = (lostPaths.isEmpty, jitter)
+        let wait = resume?.nextWait(mediaPass: mediaPass, jitter: jitter) ?? .zero
         guard wait > .zero else { return openAgain() }
         emit(.schedule(.resume, after: wait))
     }
 
     private mutating func openAgain() {
-        guard var resume, resume.step == .waiting else { return }
-        resume.step = .opening
-        self.resume = resume
+        guard let resume, resume.step == .waiting else { return }
+        self.resume?.step = .opening
         emit(.cancel(.resume))
-        emit(.resume(RoomResumeRequest(sid: participantSID, reason: resume.reason, url: resume.url)))
+        let request = LiveKitJoinRequest.with {
+            ($0.reconnect, $0.participantSid, $0.reconnectReason) = (true, participantSID, resume.reason)
+        }
+        emit(.resume(request, url: resume.url))
     }
 
     /// The server's first message accepts the resume, unless it is a leave request.
@@ -497,19 +499,22 @@ package struct RoomMachine: Sendable {
 
     /// Restarts ICE on the connection for which we make the offers; the server restarts its own one.
     private mutating func restartICEIfNeeded() {
-        guard let resume, resume.restartsICE || lostPaths.contains(.publisher) else {
-            return
-        }
-        self.resume?.offered()
+        guard let resume, resume.restartsICE || lostPaths.contains(.publisher) else { return }
+        self.resume?.restartsICE = false
         actions += publisher.restartICE()
     }
 
     private var waitingPaths: Set<LiveKitSignalTarget> { lostPaths.subtracting(restartedPaths) }
 
+    private mutating func pathRestored() {
+        if waitingPaths.isEmpty, phase == .connected { emit(.cancel(.restore)) }
+        checkRestored()
+    }
+
     private mutating func checkRestored() {
         guard let resume, resume.step == .restoring, waitingPaths.isEmpty, !publisher.isOffering else { return }
         phase = .connected
-        restartsUntil = now + RecoveryPlan.Room.restartTime
+        lastResume = (now, resume.allAttempts)
         emit(.cancel(.restore))
         emit(.reportResumed(after: now - resume.startedAt, attempts: resume.attempts))
         actions += keepalive.resumed() + publisher.announceAgain() + publisher.repeatMutes()
@@ -534,15 +539,13 @@ package struct RoomMachine: Sendable {
     private mutating func resumeOnRequest(_ leave: LiveKitLeaveRequest) {
         let cause = "The room asked to resume (\(leave.reason))."
         if isClosedByServer { return lose(error(cause)) }
-        guard var present = resume else {
+        guard resume != nil else {
             let regions = leave.regions.regions.map(\.url)
             return beginResume(cause, .rrSignalDisconnected, restartsICE: true, regions: regions)
         }
-        present.demandICERestart()
-        openLater(present, after: error(cause))
+        resume?.restartsICE = true
+        openLater(after: error(cause))
     }
-
-    private var closedMedia: SessionError { error("The server closed the DTLS connection.") }
 
     /// Usually the reason follows: the server closes signalling and media in parallel, and either end may arrive first.
     private mutating func closedByServer() {
@@ -550,13 +553,6 @@ package struct RoomMachine: Sendable {
         isClosedByServer = true
         if let resume, resume.step < .joining { return lose(error(resume.cause)) }
         emit(.schedule(.farewell, after: RecoveryPlan.Room.farewellTimeout))
-    }
-
-    private var leaveRequest: LiveKitLeaveRequest {
-        .with {
-            $0.action = .disconnect
-            $0.reason = .clientInitiated
-        }
     }
 
     private func description(_ type: String, _ sdp: String, id: UInt32) -> LiveKitSessionDescription {
@@ -572,7 +568,6 @@ package struct RoomMachine: Sendable {
     private mutating func fail(_ text: String) { fail(error(text)) }
 
     private mutating func fail(_ error: SessionError) {
-        if hasSignalling { emit(.send(.leave(leaveRequest))) }
         end()
         emit(.report(.closedByPeer(error)))
     }
@@ -584,12 +579,12 @@ package struct RoomMachine: Sendable {
     /// Ends the stay; the same room may be joined again.
     private mutating func lose(_ error: SessionError) {
         if error.isPermanent { return fail(error) }
-        if hasSignalling { emit(.send(.leave(leaveRequest))) }
         end()
         emit(.reportLost(error))
     }
 
     private mutating func end() {
+        if hasSignalling { emit(.send(.leave(.with { ($0.action, $0.reason) = (.disconnect, .clientInitiated) }))) }
         phase = .ended
         for timer in RoomTimer.allCases { emit(.cancel(timer)) }
         emit(.close)

@@ -6,15 +6,15 @@ import Recovery
 import WebRTCTransport
 
 struct RoomPublisher: Sendable {
-    private var configuration: RoomConfiguration
+    private let configuration: RoomConfiguration
+    private(set) var usesOneConnection: Bool
     var desired = DesiredMedia()
-    /// State of one of our tracks on the server.
-    private enum Publication: Equatable {
-        case requested
-        /// The server knows the track under this ID; empty until the server has sent the ID.
-        case known(sid: String)
-    }
-    private var publications: [MediaKind: Publication] = [:]
+    /// Kinds whose tracks are announced, and those of them that the offer with the announcement holds, while the server has
+    /// not confirmed them.
+    private var announced: Set<MediaKind> = []
+    private var announcedEarly: Set<MediaKind> = []
+    /// The server's description of each track that it knows; its SID is empty until the server has sent that.
+    private var known: [MediaKind: LiveKitTrackPublishedResponse] = [:]
     /// Kinds that the application mutes, and those that the room mutes. A muted track stays published.
     var muted: Set<MediaKind> = []
     var mutedByRoom: Set<MediaKind> = []
@@ -23,8 +23,6 @@ struct RoomPublisher: Sendable {
     private var hasMuted = false
     /// Rejected by the server; not requested again in this room.
     private var rejected: Set<MediaKind> = []
-    /// The server's description of each track that it knows.
-    private var described: [MediaKind: LiveKitTrackPublishedResponse] = [:]
     private var lostPublications = 0
     /// Media in the latest offer; nil: no offer was made.
     private var offered: Set<MediaKind>?
@@ -35,23 +33,18 @@ struct RoomPublisher: Sendable {
     private var wantedLayers: Set<String>?
     /// The answer to the last offer was lost, or the server wants another one.
     private var needsOffer = false
-    /// Kinds whose tracks were announced together with their offer, while the server has not confirmed them.
-    private var announcedEarly: Set<MediaKind> = []
-
     /// The room carries the trailers of our frames.
     private(set) var carriesTrailers = false
     private var codecs: RoomCodecs
 
     init(_ configuration: RoomConfiguration) {
         self.configuration = configuration
+        usesOneConnection = configuration.prefersOneConnection
         codecs = RoomCodecs(configuration)
     }
 
     /// The room's ID of our video track, while it is published.
-    var trackSID: String? {
-        guard case .known(let sid) = publications[.video], !sid.isEmpty else { return nil }
-        return sid.printable(limit: 64)
-    }
+    var trackSID: String? { sid(.video)?.printable(limit: 64) }
 
     // MARK: Codecs
 
@@ -82,35 +75,45 @@ struct RoomPublisher: Sendable {
 
     // MARK: Tracks
 
-    /// Announces wanted tracks to the server, and removes unwanted ones from the next offer. Audio comes first: once
-    /// the server knows the video track too, one offer holds both.
+    /// Audio comes first: once the server knows the video track too, one offer holds both.
+    private static let kinds = [MediaKind.audio, .video]
+
+    private func sid(_ kind: MediaKind) -> String? {
+        known[kind].flatMap { $0.track.sid.isEmpty ? nil : $0.track.sid }
+    }
+
+    private func kind(sid: String) -> MediaKind? { known.first { $0.value.track.sid == sid }?.key }
+
+    /// Announces wanted tracks to the server, and removes unwanted ones from the next offer.
     mutating func publish() -> [RoomAction] {
-        var actions: [RoomAction] = []
-        for kind in [MediaKind.audio, .video] {
-            guard desired[kind] else {
-                publications[kind] = nil
-                continue
-            }
-            guard publications[kind] == nil, !rejected.contains(kind) else { continue }
-            publications[kind] = .requested
-            setMutedOnServer(kind, muted.contains(kind))
-            actions.append(.send(.addTrack(track(kind))))
+        for kind in Self.kinds where !desired[kind] { forget(kind) }
+        let fresh = Self.kinds.filter {
+            desired[$0] && !announced.contains($0) && known[$0] == nil && !rejected.contains($0)
         }
-        return actions
+        for kind in fresh {
+            announced.insert(kind)
+            setMutedOnServer(kind, muted.contains(kind))
+        }
+        return fresh.map { .send(.addTrack(track($0))) }
+    }
+
+    private mutating func forget(_ kind: MediaKind) {
+        known[kind] = nil
+        announced.remove(kind)
+        announcedEarly.remove(kind)
     }
 
     mutating func published(_ message: LiveKitTrackPublishedResponse) -> [RoomAction] {
-        guard let kind = MediaKind.allCases.first(where: { trackID($0) == message.cid }),
-            [.requested, .known(sid: "")].contains(publications[kind])
+        guard let kind = Self.kinds.first(where: { trackID($0) == message.cid }),
+            announced.contains(kind) || known[kind]?.track.sid.isEmpty == true
         else { return [] }
-        publications[kind] = .known(sid: message.track.sid)
-        announcedEarly.remove(kind)
-        described[kind] = message
+        forget(kind)
+        known[kind] = message
         var changes: [RoomAction] = []
         if kind == .video {
             if wantedLayers.take() != nil { changes.append(.want(Set(videoLayers.map(\.rid)))) }
             // The codec of an m-line that exists stays; the answer to one with several codecs takes the instructed one.
-            if !(offered ?? []).contains(.video) || configuration.prefersOneConnection,
+            if !(offered ?? []).contains(.video) || usesOneConnection,
                 codecs.instructed(message.track)
             {
                 changes.append(.useCodec(codecs.chosen))
@@ -125,7 +128,7 @@ struct RoomPublisher: Sendable {
 
     /// The server names the qualities of our video that participants receive; the others need not be sent.
     mutating func wanted(_ update: LiveKitSubscribedQualityUpdate) -> [RoomAction] {
-        guard publications[.video] == .known(sid: update.trackSid), !update.trackSid.isEmpty else { return [] }
+        guard sid(.video) == update.trackSid else { return [] }
         let own = update.subscribedCodecs.first {
             RoomCodecs.name(ofMIMEType: $0.codec) == codecs.chosen.encodingName
         }
@@ -149,23 +152,15 @@ struct RoomPublisher: Sendable {
     mutating func updateMutes() -> [RoomAction] {
         MediaKind.allCases.compactMap { kind in
             let isMuted = muted.contains(kind) || mutedByRoom.contains(kind)
-            guard case .known(let sid) = publications[kind], !sid.isEmpty, isMuted != mutedOnServer.contains(kind)
-            else { return nil }
+            guard let sid = sid(kind), isMuted != mutedOnServer.contains(kind) else { return nil }
             setMutedOnServer(kind, isMuted)
-            return .send(
-                .mute(
-                    .with {
-                        $0.sid = sid
-                        $0.muted = isMuted
-                    }))
+            return .send(.mute(.with { ($0.sid, $0.muted) = (sid, isMuted) }))
         }
     }
 
     /// The server has muted or unmuted one of our tracks. A track that the application mutes stays muted.
     mutating func roomMutes(_ message: LiveKitMuteTrackRequest) -> [RoomAction] {
-        guard let kind = publications.first(where: { $0.value == .known(sid: message.sid) })?.key else {
-            return [.note("Ignored: a mute of an unknown track")]
-        }
+        guard let kind = kind(sid: message.sid) else { return [.note("Ignored: a mute of an unknown track")] }
         setMutedOnServer(kind, message.muted)
         if message.muted { mutedByRoom.insert(kind) } else { mutedByRoom.remove(kind) }
         return [.reportMuted(mutedByRoom)] + updateMutes()
@@ -180,25 +175,22 @@ struct RoomPublisher: Sendable {
 
     private mutating func setMutedOnServer(_ kind: MediaKind, _ isMuted: Bool) {
         hasMuted = hasMuted || isMuted
-        described[kind]?.track.muted = isMuted
+        known[kind]?.track.muted = isMuted
         if isMuted { mutedOnServer.insert(kind) } else { mutedOnServer.remove(kind) }
     }
 
     /// - Returns: true if the track is to be published again, which is so a limited number of times.
     mutating func unpublished(_ sid: String) -> Bool {
-        guard let kind = publications.first(where: { $0.value == .known(sid: sid) })?.key, lostPublications < 8 else {
-            return false
-        }
+        guard let kind = kind(sid: sid), lostPublications < 8 else { return false }
         lostPublications += 1
-        publications[kind] = nil
+        forget(kind)
         mutedByRoom.remove(kind)
         offered?.remove(kind)
         return true
     }
 
     mutating func reject(_ kind: MediaKind) {
-        publications[kind] = nil
-        announcedEarly.remove(kind)
+        forget(kind)
         rejected.insert(kind)
     }
 
@@ -209,18 +201,12 @@ struct RoomPublisher: Sendable {
     // MARK: Offers
 
     /// Kinds that an offer holds.
-    private var offerable: Set<MediaKind> {
-        Set(publications.filter { $0.value != .requested || announcedEarly.contains($0.key) }.keys)
-    }
+    private var offerable: Set<MediaKind> { announcedEarly.union(known.keys) }
 
-    /// Announces what is wanted and offers it at once, for the request to join with one connection.
+    /// Offers what is wanted at once, for the request to join with one connection, which holds the announcements too.
     mutating func offerEarly() -> [RoomAction] {
-        let wanted = configuration.publishes ? MediaKind.allCases.filter { desired[$0] } : []
-        for kind in wanted {
-            publications[kind] = .requested
-            setMutedOnServer(kind, muted.contains(kind))
-        }
-        announcedEarly = Set(wanted)
+        if configuration.publishes { _ = publish() }
+        announcedEarly = announced
         (isOffering, offered) = (true, announcedEarly)
         return [.makeOffer(announcedEarly)]
     }
@@ -228,14 +214,14 @@ struct RoomPublisher: Sendable {
     func joinRequest(_ offer: LiveKitSessionDescription) -> LiveKitJoinRequest {
         .with {
             $0.publisherOffer = offer
-            $0.addTrackRequests = [MediaKind.audio, .video].filter(announcedEarly.contains).map(track)
+            $0.addTrackRequests = Self.kinds.filter(announcedEarly.contains).map(track)
         }
     }
 
     /// The server did not take the request with the first offer.
     mutating func beginAgain() {
-        configuration.prefersOneConnection = false
-        (publications, announcedEarly, offered, isOffering) = ([:], [], nil, false)
+        usesOneConnection = false
+        (known, announced, announcedEarly, offered, isOffering) = ([:], [], [], nil, false)
     }
 
     /// The server needs an offer, which its answer fills with its tracks.
@@ -243,17 +229,16 @@ struct RoomPublisher: Sendable {
 
     /// - Parameter isConnected: false while the first connections are being established.
     mutating func offerIfDue(isConnected: Bool) -> [RoomAction] {
-        let known = offerable
+        let kinds = offerable
         // The first offer waits for the video track if video is wanted. An empty first offer is never made.
-        guard !isOffering, needsOffer || known != offered ?? [],
-            offered != nil || !desired.video || known.contains(.video)
+        guard !isOffering, needsOffer || kinds != offered ?? [],
+            offered != nil || !desired.video || kinds.contains(.video)
         else { return [] }
         // The session's own timeout for connecting media covers the answer to the first offer.
         let limit: [RoomAction] =
             isConnected || offered != nil ? [.schedule(.answer, after: RecoveryPlan.Room.renegotiationTimeout)] : []
-        (isOffering, needsOffer) = (true, false)
-        offered = known
-        return limit + [.makeOffer(known)]
+        (isOffering, needsOffer, offered) = (true, false, kinds)
+        return limit + [.makeOffer(kinds)]
     }
 
     mutating func nextOfferID() -> UInt32 {
@@ -278,25 +263,20 @@ struct RoomPublisher: Sendable {
 
     /// Our tracks that the server knows.
     var publishedTracks: [LiveKitTrackPublishedResponse] {
-        [MediaKind.audio, .video].compactMap { kind in
-            guard case .known(let sid) = publications[kind], !sid.isEmpty else { return nil }
-            return described[kind]
-        }
+        Self.kinds.compactMap { sid($0) == nil ? nil : known[$0] }
     }
 
     /// Repeats the announcements whose answer was lost.
     func announceAgain() -> [RoomAction] {
-        [MediaKind.audio, .video].filter { publications[$0] == .requested }.map { kind in
-            .send(.addTrack(track(kind)))
-        }
+        Self.kinds.filter(announced.contains).map { .send(.addTrack(track($0))) }
     }
 
     /// Offers what is published, with new ICE credentials. Nothing happens if nothing was offered yet.
     mutating func restartICE() -> [RoomAction] {
         guard !isOffering, offered != nil else { return [] }
-        let known = offerable
-        (isOffering, needsOffer, offered) = (true, false, known)
-        return [.schedule(.answer, after: RecoveryPlan.Room.renegotiationTimeout), .restartICE(known)]
+        let kinds = offerable
+        (isOffering, needsOffer, offered) = (true, false, kinds)
+        return [.schedule(.answer, after: RecoveryPlan.Room.renegotiationTimeout), .restartICE(kinds)]
     }
 
     // MARK: Requests

@@ -4,7 +4,7 @@
 //   waiting ─retry→ opening ─opened→ joining ─first message→ restoring ─offers answered, paths restored→ done
 //      ↑                                                       │ lost again
 //      └───────────────────────────────────────────────────────┘
-package import LiveKitProtocol
+import LiveKitProtocol
 import Recovery
 
 struct RoomResume: Sendable, Equatable {
@@ -24,9 +24,11 @@ struct RoomResume: Sendable, Equatable {
     let reason: LiveKitReconnectReason
     let startedAt: Duration
     /// The server reports that its side of the media paths has failed or moves.
-    private(set) var restartsICE: Bool
+    var restartsICE: Bool
     var step = Step.waiting
     private(set) var attempts = 0
+    /// Attempts of resumes that did not last, whose waits this one continues.
+    private let earlierAttempts: Int
     /// Requests that wait for the end of the resume.
     private(set) var held: [LiveKitSignalRequest.Message] = []
     /// Other URLs of the room, the nearest first.
@@ -37,35 +39,33 @@ struct RoomResume: Sendable, Equatable {
 
     init(
         cause: String, reason: LiveKitReconnectReason, restartsICE: Bool = false, regions: [String] = [],
-        now: Duration
+        earlierAttempts: Int = 0, now: Duration
     ) {
         (self.cause, self.reason, self.restartsICE, startedAt) = (cause, reason, restartsICE, now)
+        self.earlierAttempts = earlierAttempts
         self.regions = Array(regions.prefix(Self.maximumRegionCount))
     }
 
     /// Begins the next attempt.
     /// - Returns: the wait before it, which a jitter of 1 shortens by a fifth.
-    @discardableResult
     mutating func nextWait(mediaPass: Bool, jitter: Double) -> Duration {
         let share = jitter.isFinite ? min(max(jitter, 0), 1) : 0
         let waits = RecoveryPlan.Room.waits
-        var wait = waits[min(attempts, waits.count - 1)] * (1 - 0.2 * share)
+        // One resume soon after another is usual.
+        var wait = waits[min(max(allAttempts - 1, attempts), waits.count - 1)] * (1 - 0.2 * share)
         if !mediaPass { wait = min(wait, RecoveryPlan.Room.longestWaitWithoutMedia) }
         attempts += 1
         step = .waiting
         return wait
     }
 
+    var allAttempts: Int { earlierAttempts + attempts }
+
     /// The URL of the present attempt: the regions in turn, then the room's own, which is nil.
     var url: String? {
         let index = max(attempts - 1, 0) % (regions.count + 1)
         return regions.indices.contains(index) ? regions[index] : nil
     }
-
-    /// Another leave request of the server during the resume.
-    mutating func demandICERestart() { restartsICE = true }
-
-    mutating func offered() { restartsICE = false }
 
     /// True if the request goes out at once. SyncState comes before all others.
     func passes(_ message: LiveKitSignalRequest.Message) -> Bool {
@@ -83,18 +83,5 @@ struct RoomResume: Sendable, Equatable {
             if held.count < Self.maximumHeldCount { held.append(message) }
         case .leave, .syncState, .offer, .answer, .addTrack, .ping, .pingReq: break
         }
-    }
-}
-
-/// The parameters of the request that resumes a stay.
-package struct RoomResumeRequest: Sendable, Equatable {
-    /// The participant's SID.
-    package var sid: String
-    package var reason: LiveKitReconnectReason
-    /// Another URL of the room; nil: the one used last.
-    package var url: String?
-
-    package init(sid: String, reason: LiveKitReconnectReason, url: String? = nil) {
-        (self.sid, self.reason, self.url) = (sid, reason, url)
     }
 }

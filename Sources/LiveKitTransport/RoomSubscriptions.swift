@@ -45,8 +45,7 @@ struct RoomSubscriptions: Sendable {
     private var wantsAudio = false
 
     /// Records the tracks of inference servers and ignores all other participants; subscribes to the newest tracks.
-    mutating func update(_ participants: [LiveKitParticipantInfo], withAudio: Bool) -> [Change] {
-        wantsAudio = withAudio
+    mutating func update(_ participants: [LiveKitParticipantInfo]) -> [Change] {
         var left: [(sid: String, wasShown: Bool)] = []
         for participant in participants.prefix(Self.maximumParticipants)
         where participant.identity.hasPrefix(Self.sourcePrefix) {

@@ -8,31 +8,37 @@ enum RoomURL {
     /// The newest version in which servers send nothing that is unknown here.
     private static let protocolVersion = 16
 
-    /// For two connections.
     /// - Parameters:
     ///   - takesTrailers: The server leaves the trailers of frames (see `FrameTrailer`) in place.
-    ///   - resume: resumes a stay. SyncState follows as a message: with its descriptions, a URL would exceed the limits
-    ///     of many proxies.
+    ///   - request: our tracks and their offer, which only one connection takes, or the parameters of a resume. SyncState
+    ///     follows as a message: with its descriptions, a URL would exceed the limits of many proxies.
     static func make(
-        _ base: String, token: APIKey, allowsInsecure: Bool, takesTrailers: Bool = false,
-        resume: RoomResumeRequest? = nil
+        _ base: String, token: Secret, allowsInsecure: Bool, takesTrailers: Bool = false,
+        for request: LiveKitJoinRequest = .init(), usesOneConnection: Bool = false
     ) throws(ProtocolError) -> ServiceURL {
+        try ServiceURL(
+            room: base, path: usesOneConnection ? "/rtc/v1" : "/rtc", token: APIKey(token.reveal()),
+            allowInsecure: allowsInsecure,
+            options: usesOneConnection ? packed(request, takesTrailers) : items(request, takesTrailers))
+    }
+
+    private static func items(_ request: LiveKitJoinRequest, _ takesTrailers: Bool) -> [(name: String, value: String)] {
         // Servers adapt their behaviour to `sdk`.
-        var options = [
+        var items = [
             (name: "protocol", value: "\(protocolVersion)"), ("sdk", "cpp"), ("version", version),
             ("auto_subscribe", "0"), ("adaptive_stream", "0"),
         ]
-        if takesTrailers { options.append(("capabilities", "CAP_PACKET_TRAILER")) }
-        if let resume {
-            options += [("reconnect", "1"), ("sid", resume.sid), ("reconnect_reason", "\(resume.reason.varint)")]
+        if takesTrailers { items.append(("capabilities", "CAP_PACKET_TRAILER")) }
+        if request.reconnect {
+            let reason = "\(request.reconnectReason.varint)"
+            items += [("reconnect", "1"), ("sid", request.participantSid), ("reconnect_reason", reason)]
         }
-        return try ServiceURL(room: base, token: token, allowInsecure: allowsInsecure, options: options)
+        return items
     }
 
-    /// For one connection: the request holds our tracks and their offer, or the parameters of a resume.
-    static func make(
-        _ base: String, token: APIKey, allowsInsecure: Bool, takesTrailers: Bool, joining request: LiveKitJoinRequest
-    ) throws(ProtocolError) -> ServiceURL {
+    private static func packed(
+        _ request: LiveKitJoinRequest, _ takesTrailers: Bool
+    ) -> [(name: String, value: String)] {
         var request = request
         request.clientInfo = .with {
             ($0.sdk, $0.version, $0.protocol) = (.cpp, version, Int32(protocolVersion))
@@ -48,17 +54,6 @@ enum RoomURL {
         }
         let text = Base64.encode(wrapped.serializedBytes(), alphabet: .url)
         // Servers require the padding.
-        let padding = String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
-        return try ServiceURL(
-            room: base, path: "/rtc/v1", token: token, allowInsecure: allowsInsecure,
-            options: [(name: "join_request", value: text + padding)])
-    }
-}
-
-extension LiveKitJoinRequest {
-    init(_ resume: RoomResumeRequest) {
-        self.init()
-        (reconnect, participantSid) = (true, resume.sid)
-        reconnectReason = resume.reason
+        return [("join_request", text + String(repeating: "=", count: (4 - text.utf8.count % 4) % 4))]
     }
 }

@@ -111,7 +111,8 @@ package enum RecoveryPlan {
         package static let renegotiationTimeout = Duration.seconds(10)
         /// Limits joining a room again; then another session begins.
         package static let rejoinTimeout = Duration.seconds(5)
-        /// A room that is lost again within this time is not joined again.
+        /// A room that is lost again within this time is not joined again, and one that is to be resumed again continues the
+        /// waits of the last resume.
         package static let rejoinInterval = Duration.seconds(10)
         /// The silence after a ping, unless the server names another one.
         package static let pongTimeout = Duration.seconds(15)

@@ -1,12 +1,11 @@
 import DecartProtocol
 import DecartSession
-import Testing
+import TestSupport
 
 /// A machine on virtual time, with its timers. `walk…` brings it to a state; `takeActions` returns the new actions.
 struct MachineDriver {
     private(set) var machine: SessionMachine
-    private(set) var now: Duration = .zero
-    private var timers: [TimerID: Duration] = [:]
+    private var timers = VirtualTimers<TimerID>()
     private(set) var actions: [SessionAction] = []
     private(set) var attemptReports: [AttemptReport] = []
     /// Traffic of the media path as sampled.
@@ -16,8 +15,6 @@ struct MachineDriver {
     var jitter = 0.0
     private(set) var attempt = AttemptID(0)
     private var nextRequest: RequestID = 1
-    /// Limit within one wait. The longest wait, 100,000 s, takes 200,000 media samples.
-    private static let maximumTimers = 500_000
 
     init(
         prompt: String? = "Lego World", image: ReferenceImage? = nil, maximumRetries: Int? = 5,
@@ -58,7 +55,8 @@ struct MachineDriver {
 
     var snapshot: SessionSnapshot { machine.snapshot }
     var state: SessionState { machine.snapshot.state }
-    var runningTimers: Set<TimerID> { Set(timers.keys) }
+    var now: Duration { timers.now }
+    var runningTimers: Set<TimerID> { timers.running }
 
     // MARK: Events
 
@@ -70,8 +68,8 @@ struct MachineDriver {
             actions.append(action)
             switch action {
             case .openChannel(let id, _, _): attempt = id
-            case .schedule(let timer, let delay): timers[timer] = now + delay
-            case .cancel(let timer): timers[timer] = nil
+            case .schedule(let timer, let delay): timers.schedule(timer, after: delay)
+            case .cancel(let timer): timers.cancel(timer)
             case .sampleMedia(let id):
                 traffic.sent += flow.sent
                 traffic.received += flow.received
@@ -104,19 +102,7 @@ struct MachineDriver {
     /// Advances the time and fires every timer in order.
     mutating func wait(_ duration: Duration) {
         let end = now + duration
-        var fired = 0
-        while let (timer, due) = timers.min(by: { $0.value < $1.value }), due <= end {
-            fired += 1
-            guard fired <= Self.maximumTimers else {
-                Issue.record("Timers do not come to rest: \(fired) fired within \(duration), the last one \(timer)")
-                timers = [:]
-                break
-            }
-            now = max(now, due)
-            timers[timer] = nil
-            handle(.timerFired(timer))
-        }
-        now = end
+        while let timer = timers.next(until: end) { handle(.timerFired(timer)) }
     }
 
     /// Advances the time until the scheduled retry.
@@ -133,7 +119,7 @@ struct MachineDriver {
 
     /// Advances the time as if the process were suspended: timers fire only at the end.
     mutating func sleep(_ duration: Duration) {
-        now += duration
+        timers.sleep(duration)
         wait(.zero)
     }
 

@@ -160,6 +160,11 @@ struct SessionMachineTests {
         for relay in relays { driver.server(.turnConfig(relay)) }
         driver.acknowledgeAll()
         #expect(driver.actions.contains(.startMedia(driver.attempt, .negotiate(relays: Array(relays.prefix(8))))))
+        driver = try MachineDriver(at: .awaitingInitialAck)
+        driver.server(.turnConfig(TURNConfig(urls: (0..<1000).map { "turn:a:\($0)" })))
+        driver.acknowledgeAll()
+        let few = TURNConfig(urls: (0..<8).map { "turn:a:\($0)" })
+        #expect(driver.actions.contains(.startMedia(driver.attempt, .negotiate(relays: [few]))))
     }
 
     @Test func nonsenseIsIgnored() throws {

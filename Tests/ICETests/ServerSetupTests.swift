@@ -79,9 +79,20 @@ struct ServerSetupTests {
         let server = try ICEServer(url: "turns:u:p@192.0.2.1")
         fixture.start([server])
         #expect(await fixture.actions.first { $0 == .begin } == .begin)
-        #expect(fixture.actions.elements == [.openTunnel(server), .begin])
+        #expect(fixture.actions.elements == [.openTunnel(server, address: "127.0.0.1"), .begin])
         NetworkThread.shared.sync { fixture.setup.tunnelSettled(server, port: 4711) }
         #expect(fixture.actions.elements.dropFirst(2) == [.addTURN(server, address: "127.0.0.1", port: 4711), .finish])
+    }
+
+    /// libnice reaches a tunnel only at an address of a family that this host has.
+    @Test(arguments: ["turns:u:p@192.0.2.1", "turn:u:p@[2001:db8::1]:3478?transport=tcp"])
+    func aHostWithoutIPv4HasTunnelsToo(url: String) throws {
+        let fixture = Fixture(hasIPv4: false)
+        let server = try ICEServer(url: url)
+        fixture.start([server])
+        #expect(fixture.actions.elements.first == .openTunnel(server, address: "::1"))
+        NetworkThread.shared.sync { fixture.setup.tunnelSettled(server, port: 4711) }
+        #expect(fixture.actions.elements.contains(.addTURN(server, address: "::1", port: 4711)))
     }
 
     /// Gathering begins with the first servers, and ends behind the last ones.
@@ -107,7 +118,7 @@ struct ServerSetupTests {
         let tunnelled = try ICEServer(url: "turns:u:p@192.0.2.1")
         fixture.start([tunnelled], awaitsMore: true)
         fixture.add([])
-        #expect(fixture.actions.elements == [.openTunnel(tunnelled)])
+        #expect(fixture.actions.elements == [.openTunnel(tunnelled, address: "127.0.0.1")])
         NetworkThread.shared.sync { fixture.setup.tunnelSettled(tunnelled, port: nil) }
         #expect(fixture.actions.elements.dropFirst() == [.begin, .finish])
     }
@@ -125,6 +136,6 @@ struct ServerSetupTests {
         }
         // Twice the time that gathering waits for names and tunnels: timers due before have fired then.
         await pause(ServerSetup.headStart * 2)
-        #expect(fixture.actions.elements == [.openTunnel(server)])
+        #expect(fixture.actions.elements == [.openTunnel(server, address: "127.0.0.1")])
     }
 }

@@ -95,12 +95,12 @@ struct TurnOverTLSTests {
         try await expectWarning(tunnels, ICEServer(url: "turns://test:canary@turn.test:9"), "HTTP 407")
     }
 
-    /// A server that sends what is not TURN is left at once, whatever it sends later.
-    @Test(.timeLimit(.minutes(1)))
-    func aServerOverTCPThatSendsOtherBytes() async throws {
-        let zeros = try Flood()
-        try await expectWarning(Tunnels(.system), zeros.server, "not TURN")
-        #expect(eventually { zeros.isLeft })
+    /// A server that sends what is not TURN, or names another one, is left at once, whatever it sends later.
+    @Test(.timeLimit(.minutes(1)), arguments: [false, true])
+    func aServerOverTCPThatIsOfNoUse(redirects: Bool) async throws {
+        let flood = try Flood(redirects ? Flood.redirect : [0])
+        try await expectWarning(Tunnels(.system), flood.server, redirects ? "redirects" : "not TURN")
+        #expect(eventually { flood.isLeft })
     }
 
     @Test
@@ -139,21 +139,26 @@ struct TurnOverTLSTests {
     }
 }
 
-/// Sends zeros without end to the clients of a TCP port.
+/// Sends the same bytes without end to the clients of a TCP port.
 private final class Flood: Sendable {
+    /// An error response to Allocate, with ALTERNATE-SERVER alone.
+    static let redirect: [UInt8] =
+        [1, 0x13, 0, 12, 0x21, 0x12, 0xA4, 0x42] + [UInt8](repeating: 7, count: 12)
+        + [0x80, 0x23, 0, 8, 0, 1, 0x0D, 0x96, 127, 0, 0, 1]
+
     private let socket: LoopbackSocket
     private let ended = Atomic(0)
     let server: ICEServer
 
-    init() throws {
+    init(_ repeated: [UInt8]) throws {
         socket = try LoopbackSocket(stream: true)
         server = try ICEServer(url: "turn://test:canary@127.0.0.1:\(socket.port)?transport=tcp")
         let listener = dup(socket.descriptor)
         detachThread { [weak self] in
             defer { close(listener) }
-            let zeros = [UInt8](repeating: 0, count: 1 << 16)
+            let bytes = Array(repeatElement(repeated, count: (1 << 16) / repeated.count).joined())
             while case let client = accept(listener, nil, nil), client >= 0 {
-                while send(client, zeros, zeros.count, CInt(MSG_NOSIGNAL)) > 0 {}
+                while send(client, bytes, bytes.count, CInt(MSG_NOSIGNAL)) > 0 {}
                 close(client)
                 self?.ended.wrappingAdd(1, ordering: .relaxed)
             }
@@ -186,11 +191,11 @@ private final class Tunnels: Sendable {
     }
 
     var opener: RelayTunnelOpener {
-        { [self] server, onEvent in
+        { [self] server, address, onEvent in
             Tunnel(
                 pipe: ServerTunnel(
                     host: server.host, port: server.port, trust: server.transport == .tls ? trust : nil, route: route,
-                    limit: limit
+                    listeningAt: address, limit: limit
                 ) { [self] event in
                     switch event {
                     case .listening(let port):

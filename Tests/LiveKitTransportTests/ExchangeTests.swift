@@ -73,8 +73,7 @@ private struct Replay {
     private let configuration: RoomConfiguration
     private var machine: RoomMachine
     private var desired: DesiredMedia
-    private var now: Duration = .zero
-    private var timers: [RoomTimer: Duration] = [:]
+    private var timers = VirtualTimers<RoomTimer>()
     private var connected: Set<LiveKitSignalTarget> = []
     private var seen: [String] = []
     private var isRecovering = false
@@ -87,16 +86,13 @@ private struct Replay {
 
     /// - Returns: the kind of the line, and what the machine did since the previous one.
     mutating func take(_ text: String, at time: Duration) throws -> (String, [String]) {
-        while let (timer, due) = timers.min(by: { $0.value < $1.value }), due <= time {
-            (now, timers[timer]) = (due, nil)
-            handle(.timerFired(timer))
-        }
-        now = time
+        while let timer = timers.next(until: time) { handle(.timerFired(timer)) }
         defer { seen = [] }
         switch text {
         case "join":
             machine = RoomMachine(configuration: configuration, token: Secret("first"))
-            (connected, timers, isRecovering) = ([], [:], false)
+            for timer in timers.running { timers.cancel(timer) }
+            (connected, isRecovering) = ([], false)
             handle(.request(.desired(desired)))
             handle(.request(.open))
             handle(.signalling(.opened))
@@ -119,7 +115,7 @@ private struct Replay {
     }
 
     private mutating func handle(_ event: RoomEvent) {
-        let actions = machine.handle(event, now: now)
+        let actions = machine.handle(event, now: timers.now)
         for action in actions {
             if let text = Self.describe(action) { seen.append(text) }
             follow(action)
@@ -133,8 +129,8 @@ private struct Replay {
 
     private mutating func follow(_ action: RoomAction) {
         switch action {
-        case .schedule(let timer, let delay): timers[timer] = now + delay
-        case .cancel(let timer): timers[timer] = nil
+        case .schedule(let timer, let delay): timers.schedule(timer, after: delay)
+        case .cancel(let timer): timers.cancel(timer)
         case .makeOffer, .restartICE: handle(.peer(.offerMade(sdp: "our offer")))
         case .makeAnswer(_, let id):
             handle(.peer(.answerMade(sdp: "our answer", offer: id)))
@@ -157,7 +153,7 @@ private struct Replay {
         case .send(let message): describe(message)
         case .close: "close"
         case .connect: "connect"
-        case .resume(let request): "resume \(request.sid)"
+        case .resume(let request, _): "resume \(request.participantSid)"
         case .join(let request):
             "join with \(request.addTrackRequests.map(\.cid).joined(separator: ", ")), offer \(request.publisherOffer.id)"
         case .makePeer: "make one peer"

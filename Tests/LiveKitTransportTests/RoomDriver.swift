@@ -2,20 +2,18 @@ import DecartProtocol
 import DecartSession
 import LiveKitProtocol
 import LiveKitTransport
-import Testing
+import TestSupport
 import WebRTCTransport
 
 /// A room machine on virtual time, with its timers. `walk…` brings it to a state; `takeActions` returns the new
 /// actions.
 struct RoomDriver {
     private(set) var machine: RoomMachine
-    private(set) var now: Duration = .zero
-    private(set) var timers: [RoomTimer: Duration] = [:]
+    private(set) var timers = VirtualTimers<RoomTimer>()
     private var actions: [RoomAction] = []
     private var isRecovering = false
     var recovers = true
-    /// Limit within one wait.
-    private static let maximumTimers = 1_000
+    var now: Duration { timers.now }
 
     /// With two connections; `RoomOneConnectionTests` has one.
     /// - Parameter encodable: codecs that we can send besides H.264.
@@ -53,8 +51,8 @@ struct RoomDriver {
         for action in machine.handle(event, now: now) {
             actions.append(action)
             switch action {
-            case .schedule(let timer, let delay): timers[timer] = now + delay
-            case .cancel(let timer): timers[timer] = nil
+            case .schedule(let timer, let delay): timers.schedule(timer, after: delay)
+            case .cancel(let timer): timers.cancel(timer)
             case .report(.recovering): isInterrupted = true
             case .reportResumed: isRecovering = false
             default: break
@@ -80,19 +78,7 @@ struct RoomDriver {
 
     mutating func wait(_ duration: Duration) {
         let end = now + duration
-        var fired = 0
-        while let (timer, due) = timers.min(by: { $0.value < $1.value }), due <= end {
-            fired += 1
-            guard fired <= Self.maximumTimers else {
-                Issue.record("Timers do not come to rest: \(fired) fired within \(duration), the last one \(timer)")
-                timers = [:]
-                break
-            }
-            now = max(now, due)
-            timers[timer] = nil
-            handle(RoomEvent.timerFired(timer))
-        }
-        now = end
+        while let timer = timers.next(until: end) { handle(RoomEvent.timerFired(timer)) }
     }
 
     // MARK: Walks

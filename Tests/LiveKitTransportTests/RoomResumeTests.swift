@@ -2,14 +2,20 @@ import DecartProtocol
 import DecartSession
 import LiveKitProtocol
 import LiveKitTransport
+import TestSupport
 import Testing
 import WebRTCTransport
 
 /// A stay that continues after a loss of its signalling connection or of a media path, for each fault and phase.
 @Suite("Resuming a stay in a room", .timeLimit(.minutes(1)))
 struct RoomResumeTests {
-    private let resume = RoomAction.resume(RoomResumeRequest(sid: "PA_me", reason: .rrSignalDisconnected))
+    private let resume = resume(for: .rrSignalDisconnected)
     private let reconnect = LiveKitSignalResponse.Message.reconnect(.init())
+
+    private static func resume(for reason: LiveKitReconnectReason) -> RoomAction {
+        .resume(
+            .with { ($0.reconnect, $0.participantSid, $0.reconnectReason) = (true, "PA_me", reason) }, url: nil)
+    }
 
     private func leave(
         _ action: LiveKitLeaveRequest.Action, _ reason: LiveKitDisconnectReason = .connectionTimeout,
@@ -308,6 +314,25 @@ struct RoomResumeTests {
         #expect(driver.takeActions().isEmpty)
     }
 
+    /// A server that accepts each resume and ends it at once does not choose their pace.
+    @Test func resumesThatDoNotLastArePaced() {
+        var driver = connected()
+        var times: [Duration] = []
+        for _ in 0..<8 {
+            driver.handle(.closed(code: 1006, reason: ""))
+            if let due = driver.timers[.resume] { driver.wait(due - driver.now) }
+            #expect(driver.takeActions().last == resume)
+            times.append(driver.now)
+            driver.reopen()
+            #expect(driver.takeActions().contains(where: isResumed))
+        }
+        let waits = zip(times, times.dropFirst()).map { $1 - $0 }
+        #expect(waits == [.zero, .milliseconds(250), .milliseconds(500)] + [1, 2, 2, 2].map { .seconds($0) })
+        driver.wait(.seconds(10))
+        driver.handle(.closed(code: 1006, reason: ""))
+        #expect(driver.takeActions().last == resume && driver.timers[.resume] == nil)
+    }
+
     // MARK: Requests during a resume
 
     @Test func requestsWait() {
@@ -378,7 +403,7 @@ struct RoomResumeTests {
         #expect(driver.takeActions().contains(.report(.pathLost)))
         driver.handle(.failed(SessionError(.network, "unreachable", stage: .media)))
         driver.wait(.milliseconds(250))
-        #expect(driver.takeActions().last == .resume(RoomResumeRequest(sid: "PA_me", reason: reason)))
+        #expect(driver.takeActions().last == Self.resume(for: reason))
         driver.reopen()
         // Only the connection for which we make the offers is restarted by us.
         let actions = driver.takeActions()
@@ -439,7 +464,7 @@ struct RoomResumeTests {
         #expect(
             driver.takeActions() == [
                 recovering("No media arrive from the room."), .close,
-                .resume(RoomResumeRequest(sid: "PA_me", reason: .rrSubscriberFailed)),
+                Self.resume(for: .rrSubscriberFailed),
             ])
         driver.reopen()
         #expect(driver.takeActions().last == .restartICE([.video]))
@@ -560,8 +585,7 @@ struct RoomResumeTests {
         driver.handle(.pathLost(.subscriber))
         _ = driver.takeActions()
         driver.wait(.seconds(5))
-        #expect(
-            driver.takeActions().contains(.resume(RoomResumeRequest(sid: "PA_me", reason: .rrSubscriberFailed))))
+        #expect(driver.takeActions().contains(Self.resume(for: .rrSubscriberFailed)))
     }
 
     // MARK: The server asks for it
@@ -587,7 +611,7 @@ struct RoomResumeTests {
         driver.server(leave(.resume, .migration, regions: ["wss://near.example", "wss://far.example"]))
         var urls: [String?] = []
         for _ in 0..<4 {
-            for case .resume(let request) in driver.takeActions() { urls.append(request.url) }
+            for case .resume(_, let url) in driver.takeActions() { urls.append(url) }
             driver.handle(.failed(SessionError(.network, "unreachable", stage: .media)))
             if let due = driver.timers[.resume] { driver.wait(due - driver.now) }
         }

@@ -134,6 +134,19 @@ struct ConnectorTests {
         close(stream)
     }
 
+    @Test(arguments: [(31, true), (32, false), (200, false)])
+    func aNameHasAnyNumberOfAddresses(refused: Int, isReached: Bool) async throws {
+        let listener = try LoopbackSocket(stream: true)
+        let others = try (0..<refused).map { try SocketAddress.loopback(host: UInt8(2 + $0)) }
+        let attempt = Attempt(
+            destination(Int(listener.port), host: "name.test"), addresses: others + [try .loopback()])
+        guard isReached else {
+            #expect(try await attempt.error() == .system(ECONNREFUSED))
+            return
+        }
+        close(try await attempt.stream())
+    }
+
     /// RFC 8305: an address that does not answer delays the next one only.
     @Test func anAddressThatDoesNotAnswerIsPassedBy() async throws {
         let blackHole = try BlackHole()

@@ -21,6 +21,29 @@ import Testing
         #expect(count == 5)
     }
 
+    /// libnice would follow a redirect in clear, to any address and without end.
+    @Test(arguments: [(UInt8(1), UInt8(0x13), true), (1, 0x11, true), (1, 0x03, false)])
+    func redirectsAreFound(first: UInt8, second: UInt8, isError: Bool) {
+        let error: [UInt8] = [0, 9, 0, 6, 0, 0, 3, 0, 0x4E, 0x6F, 0, 0]
+        let server: [UInt8] = [0x80, 0x23, 0, 8, 0, 1, 0x0D, 0x96, 127, 0, 0, 1]
+        let head: [UInt8] = [first, second, 0, 24, 0x21, 0x12, 0xA4, 0x42] + [UInt8](repeating: 0x80, count: 12)
+        for size in [1, 5, 1000] {
+            // The type of an attribute in the value of another one, or in other frames, is none.
+            let named = head.prefix(2) + [0, 12] + head.dropFirst(4) + [0x80, 0x22, 0, 8]
+            let others = Self.message + Self.channel + named
+            for (all, redirects) in [
+                (others + [0x80, 0x23, 0, 8, 0x80, 0x23, 0, 8] + Self.channel, false),
+                (others + [0, 1, 2, 3, 4, 5, 6, 7] + head + error + server, isError),
+            ] {
+                var frames = TURNFrames()
+                for start in stride(from: 0, to: all.count, by: size) {
+                    #expect(frames.follow(all[start..<min(start + size, all.count)]) != nil)
+                }
+                #expect(frames.redirects == redirects)
+            }
+        }
+    }
+
     /// Zeros, another type, no cookie, a length that STUN has not, and TLS.
     @Test(
         arguments: [

@@ -58,17 +58,17 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         configuration.room.receivable = settings.receivableCodecs
         configuration.room.remedies = settings.remedies
         configuration.room.usesTrailers = path.host.timing != nil
-        configuration.early = early.connection
-        configuration.trust = settings.servers.trust
-        configuration.route = settings.servers.route
-        configuration.refusesLocal = settings.servers.refusesLocal
-        configuration.userAgent = DecartElements.userAgent
+        configuration.channel.early = early.connection
+        configuration.channel.trust = settings.servers.trust
+        configuration.channel.route = settings.servers.route
+        configuration.channel.refusesLocal = settings.servers.refusesLocal
+        configuration.channel.userAgent = DecartElements.userAgent
+        configuration.channel.logger = path.host.loggers.signalling
         configuration.allowsInsecure = settings.servers.allowsInsecure
         configuration.peer = settings.connection
         configuration.peer.early = early.gathering
         configuration.peer.loggers = path.host.loggers.transport
         configuration.logger = path.host.loggers.room
-        configuration.signallingLogger = path.host.loggers.signalling
         let layers = settings.video.layers
         configuration.peer.simulcast = layers.map(\.rid)
         var allocation = settings.video.allocation(of: layers)
@@ -132,11 +132,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
 
     private func handle(_ event: RoomConnectionEvent) {
         switch event {
-        case .peer(let peer):
-            path.add(peer, as: "room")
-        case .peers(let publisher, let subscriber):
-            if let publisher { path.add(publisher, as: "publisher") }
-            path.add(subscriber, as: "subscriber")
+        case .peer(let peer, let name): path.add(peer, as: name)
         case .published(let sid):
             path.set(trackSID: sid)
             path.useTrailers(room?.carriesTrailers ?? false)
@@ -156,7 +152,6 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         case .media(let event):
             if event == .recovered { path.host.totals.countResume() }
             path.onEvent(event)
-        case .lost(let error, let url, let token): path.onEvent(.lost(error, again: .room(url: url, token: token)))
         }
     }
 

@@ -13,10 +13,10 @@ struct ServerAccess: Sendable {
 
     /// TURN over TLS or TCP: the ICE agent requests a tunnel, and the target Signalling opens it.
     var tunnelOpener: RelayTunnelOpener {
-        { [trust, route, refusesLocal] server, onEvent in
+        { [trust, route, refusesLocal] server, address, onEvent in
             ServerTunnel(
                 host: server.host, port: server.port, trust: server.transport == .tls ? trust : nil, route: route,
-                refusesLocal: refusesLocal && server.isNamedByPeer
+                refusesLocal: refusesLocal && server.isNamedByPeer, listeningAt: address
             ) { event in
                 switch event {
                 case .listening(let port): onEvent(.open(port: port))

@@ -4,31 +4,13 @@
 //
 // Everything runs on the scheduler's queue.
 
-/// A token bucket: `burst` reports at once, and then one in each `interval`.
-private struct ReportPace: Sendable {
-    private static let burst = 50
-    private static let interval = Duration.milliseconds(50)
-
-    /// Time at which the bucket is full again.
-    private var full = Duration.zero
-
-    /// Returns nil, and counts the report, if the report may go now; otherwise the time that it has to wait.
-    mutating func admit(now: Duration) -> Duration? {
-        let next = max(full, now) + Self.interval
-        let excess = next - now - Self.interval * Self.burst
-        guard excess <= .zero else { return excess }
-        full = next
-        return nil
-    }
-}
-
 // @unchecked: after init, accessed only on the scheduler's queue.
 package final class SessionReporter: @unchecked Sendable {
     private let scheduler: any SessionScheduler
     private let onChange: @Sendable (SessionSnapshot, SessionReporter) -> Void
     private let onReport: @Sendable (SessionReport, SessionReporter) -> Void
-    private var pace = ReportPace()
-    private var notePace = ReportPace()
+    private var pace = Pace(burst: 50, interval: .milliseconds(50))
+    private var notePace = Pace(burst: 50, interval: .milliseconds(50))
     private var snapshot: SessionSnapshot?
     private var warning: SessionReport?
     private var isScheduled = false

@@ -75,10 +75,7 @@ struct Attempt: Sendable {
     var step = Step.opening
     /// The transport is that of earlier attempts or sessions; nothing in this attempt has confirmed it.
     var isTransportPresumed: Bool
-    /// `livekit_join` was sent.
-    var hasRequestedRoom = false
     var initialState = InitialState.unsent
-    var isQueued = false
     var relays: [TURNConfig] = []
     /// No TURN server gave a relay candidate.
     var relaysAreMissing = false
@@ -88,8 +85,9 @@ struct Attempt: Sendable {
     var announcedCause: DecartErrorCode?
     /// The wait before the next attempt that the last `error` requested: the service may close the session after it.
     var retryAfter: Duration?
-    /// Starts of phases, and whether they have been reported.
+    /// The service has put the attempt into its queue; nil: it is not in the queue.
     var queuedAt: Duration?
+    /// `livekit_join` was sent, or the queue was left since.
     var roomRequestedAt: Duration?
     var mediaStartedAt: Duration?
     var isReported = false
@@ -118,6 +116,7 @@ struct Attempt: Sendable {
     private(set) var recoveredAt: Duration?
 
     var transport: MediaTransportKind? { snapshot.transport }
+    var isQueued: Bool { queuedAt != nil }
 
     /// True if prompts may be sent on the channel.
     var takesPrompts: Bool { initialState != .unsent && !isQueued }
@@ -174,13 +173,14 @@ struct Attempt: Sendable {
         (snapshot.phases.transport, snapshot.phases.upgrade) = (transport, upgrade)
     }
 
-    mutating func roomNamed(_ now: Duration) {
-        leftQueue(now)
-        snapshot.phases.room = roomRequestedAt.map { now - $0 }
-    }
+    mutating func roomNamed(_ now: Duration) { snapshot.phases.room = roomRequestedAt.map { now - $0 } }
 
-    mutating func leftQueue(_ now: Duration) {
+    /// The service proceeds, or the queue is left.
+    mutating func serviceIsReady(_ now: Duration) {
+        snapshot.queue = nil
+        snapshot.serviceStatus = .ready
         guard let since = queuedAt.take() else { return }
+        admittedAt = now
         snapshot.phases.queue = (snapshot.phases.queue ?? .zero) + (now - since)
         // The service has begun to answer the request now.
         if roomRequestedAt != nil { roomRequestedAt = now }

@@ -65,17 +65,9 @@ struct LimitWait: Sendable {
     private static let spread: Duration = .milliseconds(400)
     static let reportInterval: Duration = .seconds(60)
 
-    struct Step: Sendable, Equatable {
-        /// Time until the next dial.
-        var delay: Duration
-        /// The application is due to learn about the wait.
-        var isReported: Bool
-    }
-
     /// Longest wait; nil: for ever.
     let allowed: Duration?
     private var since: Duration?
-    private var reportedAt: Duration?
 
     init(_ allowed: Duration?) { self.allowed = allowed }
 
@@ -84,21 +76,15 @@ struct LimitWait: Sendable {
     /// - Parameters:
     ///   - requested: least wait that the service requests.
     ///   - dialledAt: start of the attempt that met the limit.
-    /// - Returns: nil if no further dial fits into the longest wait.
-    mutating func next(_ requested: Duration, dialledAt: Duration, now: Duration, jitter: Double) -> Step? {
+    /// - Returns: time until the next dial; nil if none fits into the longest wait.
+    mutating func next(_ requested: Duration, dialledAt: Duration, now: Duration, jitter: Double) -> Duration? {
         let since = since ?? now
         self.since = since
         let share = jitter.isFinite ? min(max(jitter, 0), 1) : 0
         let delay = max(dialledAt + Self.interval + Self.spread * share - now, requested, .zero)
-        if let allowed, now + delay > since + allowed { return nil }
-        let isReported = reportedAt.map { now - $0 >= Self.reportInterval } ?? true
-        if isReported { reported(now: now) }
-        return Step(delay: delay, isReported: isReported)
+        return allowed.map { now + delay > since + $0 } == true ? nil : delay
     }
 
-    /// Call when the application has learnt about the wait.
-    mutating func reported(now: Duration) { reportedAt = now }
-
     /// Call when a connection is established, and at the start of a session.
-    mutating func end() { (since, reportedAt) = (nil, nil) }
+    mutating func end() { since = nil }
 }

@@ -108,7 +108,7 @@ extension SessionMachine {
         guard let candidate = attempts[id] else { return }
         attempts[id]?.role = .current
         phase = .running
-        renewalPace.renewed(now: now)
+        renewalPace.count(now: now)
         for timer in [TimerID.successorAcks, .acks] { emit(.cancel(timer)) }
         for result in prompts.takeOver() { report(.promptResult(result)) }
         if candidate.step == .connected { report(.renewed(after: now - candidate.startedAt)) }

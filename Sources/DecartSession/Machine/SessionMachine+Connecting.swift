@@ -101,7 +101,6 @@ extension SessionMachine {
     }
 
     private mutating func requestRoom(_ attempt: Attempt) {
-        attempts[attempt.id]?.hasRequestedRoom = true
         attempts[attempt.id]?.roomRequestedAt = now
         let join = LiveKitJoin(
             passthrough: configuration.requestsPassthrough || prompts[attempt.role].wanted.isPassthrough,
@@ -136,6 +135,7 @@ extension SessionMachine {
                 ).printable
         }
         emit(.cancel(.roomInfo(id)))
+        leaveQueue(id)
         attempts[id]?.roomNamed(now)
         if attempt.step == .open { beginInitialState(id) }
         startMedia(id, .room(url: info.url, token: info.token))
@@ -150,7 +150,7 @@ extension SessionMachine {
 
     /// Handles an `error` that rejects our `livekit_join`. Returns true if it was one.
     mutating func roomRefused(_ text: String, _ attempt: Attempt) -> Bool {
-        guard attempt.hasRequestedRoom, text.lowercased().contains("livekit"),
+        guard attempt.roomRequestedAt != nil, text.lowercased().contains("livekit"),
             attempt.step < .negotiating || attempt.transport == .webrtc
         else { return false }
         switch configuration.transport {
@@ -172,7 +172,6 @@ extension SessionMachine {
         if let position { attempts[id]?.snapshot.queue = position }
         attempts[id]?.snapshot.serviceStatus = .enteringQueue
         guard !attempt.isQueued else { return }
-        attempts[id]?.isQueued = true
         attempts[id]?.queuedAt = now
         // No timeout runs while the service serves other clients, but that of media: a service queues before the offer.
         for timer in [TimerID.statusTimeout(id), .initialAck(id), .roomInfo(id)] { emit(.cancel(timer)) }
@@ -182,42 +181,24 @@ extension SessionMachine {
     /// Leaves the queue when the service proceeds without announcing it.
     mutating func leaveQueue(_ id: AttemptID) {
         guard live(id)?.isQueued == true else { return }
-        serviceIsReady(id)
+        attempts[id]?.serviceIsReady(now)
         resendAfterQueue(id)
-    }
-
-    private mutating func serviceIsReady(_ id: AttemptID) {
-        if attempts[id]?.isQueued == true { attempts[id]?.admittedAt = now }
-        attempts[id]?.leftQueue(now)
-        attempts[id]?.isQueued = false
-        attempts[id]?.snapshot.queue = nil
-        attempts[id]?.snapshot.serviceStatus = .ready
     }
 
     private mutating func resendAfterQueue(_ id: AttemptID) {
         guard let attempt = attempts[id] else { return }
         prompts[attempt.role].resendAfterQueue()
         guard case .sent = attempt.initialState else { return }
+        attempts[id]?.initialState = .sent(at: now)
         emit(.schedule(.initialAck(id), after: configuration.initialAckTimeout))
     }
 
     mutating func ready(_ id: AttemptID) {
         guard let attempt = live(id) else { return }
-        serviceIsReady(id)
-        let wasQueued = attempt.isQueued
-        if wasQueued, attempt.hasRequestedRoom, attempt.transport != .webrtc, attempt.step < .negotiating {
+        attempts[id]?.serviceIsReady(now)
+        if attempt.isQueued, attempt.roomRequestedAt != nil, attempt.transport != .webrtc, attempt.step < .negotiating {
             emit(.schedule(.roomInfo(id), after: configuration.roomInfoTimeout))
         }
-        switch attempt.step {
-        case .open:
-            beginInitialState(id)
-        case .awaitingInitialAck where wasQueued:
-            if case .sent = attempt.initialState { attempts[id]?.initialState = .sent(at: now) }
-            resendAfterQueue(id)
-        case .negotiating where wasQueued:
-            resendAfterQueue(id)
-        case .opening, .awaitingInitialAck, .negotiating, .connected:
-            break
-        }
+        if attempt.step == .open { beginInitialState(id) } else if attempt.isQueued { resendAfterQueue(id) }
     }
 }

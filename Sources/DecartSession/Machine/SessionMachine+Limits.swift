@@ -3,6 +3,10 @@
 import DecartProtocol
 
 extension SessionMachine {
+    /// Bounds how often another session begins at the end that the service has set, because each is billed and the service
+    /// chooses their length.
+    static let freshRenewalPace = Pace(burst: 4, interval: .seconds(30))
+    private static let leastRenewalInterval: Duration = .seconds(2)
     /// The session can be renewed again this long before its end, if a first try fails in passing.
     private static let leastTimeForAnother: Duration = .seconds(2)
 
@@ -39,11 +43,11 @@ extension SessionMachine {
             attempts[current.id]?.renewal = .none
             return emit(.cancel(.renewal))
         }
-        let earliest = renewalPace.earliest(after: current.startedAt)
+        let earliest = max(current.startedAt + Self.leastRenewalInterval, renewalPace.earliest)
         let due = end.at - end.length + wait
         if due < earliest, !hasWarnedOfShortSessions {
             hasWarnedOfShortSessions = true
-            warn(.shortSessions(end.length, least: RenewalPace.interval), current.id)
+            warn(.shortSessions(end.length, least: renewalPace.interval), current.id)
         }
         if earliest + Self.leastTimeForAnother > end.at {
             attempts[current.id]?.renewal = .atEnd(notBefore: earliest)
@@ -74,25 +78,4 @@ extension SessionMachine {
         warn(cause.afterRenewal(next: next, left: left), current.id)
         watchLimit()
     }
-}
-
-/// Bounds how often another session begins at the end that the service has set, because each is billed and the service
-/// chooses their length: a token bucket.
-struct RenewalPace: Sendable {
-    /// Between two renewals, once `burst` of them have come faster.
-    static let interval: Duration = .seconds(30)
-    private static let burst = 4
-    private static let leastInterval: Duration = .seconds(2)
-
-    /// When the bucket is full again.
-    private var full: Duration = .zero
-
-    /// The earliest beginning of the next session.
-    /// - Parameter start: that of the running one.
-    func earliest(after start: Duration) -> Duration {
-        max(start + Self.leastInterval, full - Self.interval * (Self.burst - 1))
-    }
-
-    /// Call when a session has replaced another one.
-    mutating func renewed(now: Duration) { full = max(full, now) + Self.interval }
 }

@@ -28,8 +28,9 @@ extension SessionMachine {
         case .setImageAck(let ack):
             report(prompts[attempt.role].acknowledge(ack, now: now), of: attempt)
             checkInitialState(id)
-        case .turnConfig(let relay):
+        case .turnConfig(var relay):
             guard attempt.step < .negotiating, attempt.relays.count < 8 else { return }
+            relay.urls = Array(relay.urls.prefix(8))
             attempts[id]?.relays.append(relay)
         case .answer(let sdp): answered(sdp, attempt)
         case .iceCandidate(let candidate):

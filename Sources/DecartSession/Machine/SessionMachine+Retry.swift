@@ -48,25 +48,21 @@ extension SessionMachine {
 
     /// Waits for a session of the account to end.
     private mutating func waitForSession(_ attempt: Attempt, _ error: SessionError) {
-        let next = limitWait.next(error.requestedWait, dialledAt: attempt.startedAt, now: now, jitter: jitter)
-        guard let next else { return fail(error.afterWait(limitWait.allowed)) }
+        let isFirst = !limitWait.isWaiting
+        let wait = limitWait.next(error.requestedWait, dialledAt: attempt.startedAt, now: now, jitter: jitter)
+        guard let wait else { return fail(error.afterWait(limitWait.allowed)) }
         release(attempt, after: error)
         closeLingeringChannel()
         snapshot.serviceStatus = .waitingForSession
         snapshot.lastError = error
-        dial(after: next.delay)
-        guard next.isReported else { return }
-        report(.warning(error))
-        emit(.schedule(.limitWaitNotice, after: LimitWait.reportInterval))
+        dial(after: wait)
+        if isFirst { announceLimitWait() }
     }
 
-    /// Repeats the message about a wait for a session that lasts.
+    /// Reports the wait for a session, and repeats that while it lasts.
     mutating func announceLimitWait() {
         guard limitWait.isWaiting else { return }
-        if let error = snapshot.lastError, error.code == .concurrencyLimit {
-            limitWait.reported(now: now)
-            report(.warning(error))
-        }
+        if let error = snapshot.lastError, error.code == .concurrencyLimit { report(.warning(error)) }
         emit(.schedule(.limitWaitNotice, after: LimitWait.reportInterval))
     }
 
@@ -104,7 +100,7 @@ extension SessionMachine {
         guard case .atEnd(let earliest) = attempt.renewal else { return false }
         if let error { release(attempt, after: error) } else { end(attempt.id) }
         closeLingeringChannel()
-        renewalPace.renewed(now: max(now, earliest ?? now))
+        renewalPace.count(now: max(now, earliest ?? now))
         let wait = earliest.map { max($0 - now, .zero) } ?? .zero
         if wait > .zero { dial(after: wait) } else { dial() }
         return true

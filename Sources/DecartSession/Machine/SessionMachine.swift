@@ -43,7 +43,7 @@ package struct SessionMachine: Sendable {
     var billedSeconds = 0.0
     /// The application sends no video on purpose.
     private var isMuted = false
-    var renewalPace = RenewalPace()
+    var renewalPace = Self.freshRenewalPace
     /// The application has learnt that the service grants very short sessions.
     var hasWarnedOfShortSessions = false
     var sendsSmallPackets = false
@@ -130,7 +130,7 @@ package struct SessionMachine: Sendable {
         limit.reset()
         limitWait.end()
         (hasWarnedOfShortSessions, sendsSmallPackets) = (false, false)
-        renewalPace = RenewalPace()
+        renewalPace = Self.freshRenewalPace
         lastAttemptReport = nil
         backOff.reset()
         snapshot = SessionSnapshot()

@@ -42,6 +42,8 @@ package struct Destination: Sendable {
 package final class Connector: @unchecked Sendable {
     package typealias Completion = (Result<ByteStream, NetworkError>) -> Void
 
+    /// A name server may have thousands of addresses for a name that a peer chooses.
+    private static let maximumAddresses = 32
     /// RFC 8305 §5: the time after which the next address is tried beside those that do not answer.
     private static let stagger = Duration.milliseconds(250)
 
@@ -118,7 +120,7 @@ package final class Connector: @unchecked Sendable {
         case .success(var found):
             if let permits = destination.permits, destination.proxy == nil { found.removeAll { !permits($0) } }
             guard !found.isEmpty else { return fail(.lookup(.notPermitted)) }
-            addresses = Self.alternating(found).map { $0.with(port: port) }
+            addresses = Self.alternating(found).prefix(Self.maximumAddresses).map { $0.with(port: port) }
             attemptNext()
         }
     }

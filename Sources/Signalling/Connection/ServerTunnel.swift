@@ -6,7 +6,7 @@ import EventLoopThreads
 import MediaSecurity
 import Network
 
-/// Listens on a port of 127.0.0.1 and forwards each connection to one port of one host, through verified TLS if `trust`
+/// Listens on a port of a loopback address and forwards each connection to one port of one host, through verified TLS if `trust`
 /// is set.
 ///
 /// Any local process may connect; it gains nothing that it could not do by itself. The tunnel ends with `close()` or
@@ -24,16 +24,17 @@ package final class ServerTunnel: Sendable {
     ///   - host: a host name or an address literal; IPv6 without brackets.
     ///   - trust: nil: no TLS.
     ///   - refusesLocal: see `NetworkRoute.destination`.
+    ///   - address: 127.0.0.1, or ::1.
     ///   - limit: timeout for connecting and again for the TLS handshake.
     ///   - onEvent: called on the network thread; must not block.
     package init(
         host: String, port: UInt16, trust: TLSTrust?, route: NetworkRoute = NetworkRoute(),
-        refusesLocal: Bool = false, limit: Duration = .seconds(8),
+        refusesLocal: Bool = false, listeningAt address: String = "127.0.0.1", limit: Duration = .seconds(8),
         onEvent: @escaping @Sendable (Event) -> Void
     ) {
         let tunnel = Tunnel(
             route.destination(host, Int(port), limit: limit, refusesLocal: refusesLocal),
-            proxy: route.proxy(to: host), onEvent: onEvent)
+            proxy: route.proxy(to: host), address: address, onEvent: onEvent)
         self.tunnel = tunnel
         TLSTrust.prepare(trust, protocols: [], on: tunnel.thread) { tunnel.open($0) }
     }
@@ -54,21 +55,25 @@ private final class Tunnel: @unchecked Sendable {
     let thread = NetworkThread.shared
     private let destination: Destination
     private let proxy: ProxyURL?
+    private let address: String
     private var onEvent: (@Sendable (ServerTunnel.Event) -> Void)?
     private var isClosed = false
     private var hasFailed = false
     private var listener: Listener?
     private var pipes: [ObjectIdentifier: Pipe] = [:]
 
-    init(_ destination: Destination, proxy: ProxyURL?, onEvent: @escaping @Sendable (ServerTunnel.Event) -> Void) {
-        (self.destination, self.proxy, self.onEvent) = (destination, proxy, onEvent)
+    init(
+        _ destination: Destination, proxy: ProxyURL?, address: String,
+        onEvent: @escaping @Sendable (ServerTunnel.Event) -> Void
+    ) {
+        (self.destination, self.proxy, self.address, self.onEvent) = (destination, proxy, address, onEvent)
     }
 
     func open(_ context: Result<TLSClientContext?, SessionError>) {
         guard !isClosed else { return }
         do throws(SessionError) {
             let tls = try context.get()
-            guard let address = SocketAddress(ip: "127.0.0.1", port: 0),
+            guard let address = SocketAddress(ip: address, port: 0),
                 let listener = try? Listener(at: address, on: thread, onAccept: { self.accept($0, tls) }),
                 let port = UInt16(exactly: listener.port)
             else {
@@ -95,9 +100,13 @@ private final class Tunnel: @unchecked Sendable {
             case nil: break
             case .network(let error):
                 fail(ConnectFailure.error(error, host: destination.host, port: destination.port, proxy: proxy))
-            case .frames:
+            case .frames(let redirects):
                 let server = "\(destination.host):\(destination.port)"
-                fail(SessionError(.network, "\(server) sends what is not TURN. Check the port.", stage: .connect))
+                let text =
+                    redirects
+                    ? "redirects to another TURN server, which is not followed. Name that one."
+                    : "sends what is not TURN. Check the port."
+                fail(SessionError(.network, "\(server) \(text)", stage: .connect))
             }
         }
     }
@@ -126,8 +135,9 @@ private final class Pipe {
     enum Failure {
         /// The remote end could not be opened.
         case network(NetworkError)
-        /// It sends something else than TURN.
-        case frames
+        /// It sends something else than TURN, or redirects: libnice would leave the tunnel, with its TLS and its proxy, for
+        /// any address, as often as the server wants.
+        case frames(redirects: Bool)
     }
 
     private static let period = Duration.milliseconds(250)
@@ -166,7 +176,7 @@ private final class Pipe {
     private func received(_ event: ByteStream.Event, from: ByteStream, to other: ByteStream?) {
         switch event {
         case .received(let bytes):
-            if from !== near, !admit(bytes) { return end(.frames) }
+            if from !== near, !admit(bytes) { return end(.frames(redirects: frames.redirects)) }
             other?.write(bytes)
             if other?.isWritable == false || from !== near && isOverLimit { from.setReading(false) }
         case .writable: if other === near || !isOverLimit { other?.setReading(true) }
@@ -179,9 +189,9 @@ private final class Pipe {
         received.map { $0.bytes > Self.limit.bytes || $0.frames > Self.limit.frames } ?? false
     }
 
-    /// - Returns: false if the bytes are no frames of TURN.
+    /// - Returns: false if the bytes are no frames of TURN, or redirect.
     private func admit(_ bytes: ArraySlice<UInt8>) -> Bool {
-        guard let number = frames.follow(bytes) else { return false }
+        guard let number = frames.follow(bytes), !frames.redirects else { return false }
         if received == nil {
             near.thread.later(after: Self.period) { [weak self] in
                 guard let self else { return }

@@ -8,6 +8,11 @@ package struct TURNFrames: Sendable {
     /// Bytes of the present frame that are still to come.
     private var rest = 0
     private var hasFailed = false
+    /// The attributes of an error response: the header of the present one as far as it has arrived, with its size, and the
+    /// bytes in front of the next one; nil in other frames.
+    private var attributes: (bits: UInt32, size: Int, skipped: Int)?
+    /// An error response has named another server (ALTERNATE-SERVER, RFC 8489 §10).
+    package private(set) var redirects = false
 
     package init() {}
 
@@ -17,6 +22,7 @@ package struct TURNFrames: Sendable {
         while at < bytes.endIndex, !hasFailed {
             if rest > 0 {
                 let part = min(rest, bytes.endIndex - at)
+                if attributes != nil { for byte in bytes[at..<at + part] { read(byte) } }
                 at += part
                 rest -= part
             } else {
@@ -42,11 +48,28 @@ package struct TURNFrames: Sendable {
         if isChannel {
             // Padded to four bytes.
             rest = (length + 3) & ~3
+            attributes = nil
         } else {
             hasFailed = UInt32(truncatingIfNeeded: header.bits) != Self.cookie || length % 4 != 0
             rest = 20 - 8 + length
+            // The transaction ID comes first.
+            attributes = header.bits >> 48 & 0x0110 == 0x0110 ? (0, 0, 20 - 8) : nil
         }
         header = (0, 0)
         return !hasFailed
+    }
+
+    private mutating func read(_ byte: UInt8) {
+        guard var next = attributes else { return }
+        if next.skipped > 0 {
+            next.skipped -= 1
+        } else {
+            next = (next.bits << 8 | UInt32(byte), next.size + 1, 0)
+        }
+        if next.size == 4 {
+            redirects = redirects || next.bits >> 16 == 0x8023
+            next = (0, 0, (Int(next.bits & 0xFFFF) + 3) & ~3)
+        }
+        attributes = next
     }
 }

@@ -13,13 +13,14 @@ package struct InboundRTP<Packet: PacketStorage> {
     /// The stream that is shown.
     private var selected: UInt32?
     private var stream: InboundStream<Packet>
-    /// The packets of the latest frame of each stream that is not shown, while it may be one of the server's own.
+    /// The latest packets of a frame of each stream that is not shown, while it may be one of the server's own.
     private var unshown: [UInt32: Unshown] = [:]
     private struct Unshown {
         var packets: [Packet] = []
         /// Nothing of the stream has arrived before.
         var beginsStream: Bool
     }
+    private static var maximumUnshown: Int { InboundStream<Packet>.maximumHeld }
     /// Learns from the first packet of an RTX SSRC that was missing.
     private var rtxSources = RetransmissionSources()
     private var cnames: [UInt32: [UInt8]] = [:]
@@ -123,7 +124,8 @@ package struct InboundRTP<Packet: PacketStorage> {
         let ssrc = packet.bigEndian32(at: 8)
         var frame = unshown.removeValue(forKey: ssrc) ?? Unshown(beginsStream: received[ssrc] == nil)
         let timestamp = frame.packets.first?.withBytes { $0.bigEndian32(at: 4) }
-        if let timestamp, timestamp != packet.bigEndian32(at: 4) {
+        // Whether a frame ends is the remote peer's choice, and the stream need not be selected.
+        if let timestamp, timestamp != packet.bigEndian32(at: 4) || frame.packets.count >= Self.maximumUnshown {
             frame = Unshown(beginsStream: false)
         }
         frame.packets.append(Packet(copying: packet))
@@ -133,7 +135,7 @@ package struct InboundRTP<Packet: PacketStorage> {
             return false
         }
         unshown[ssrc] = frame
-        return isOver || frame.packets.count >= InboundStream<Packet>.maximumHeld
+        return isOver || frame.packets.count >= Self.maximumUnshown
     }
 
     /// Takes a decrypted packet of 12 bytes or more; call `flush` after those that arrived together.

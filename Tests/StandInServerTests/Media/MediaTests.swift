@@ -1,4 +1,5 @@
 import DecartProtocol
+import Dispatch
 import StandInServer
 import TestSupport
 import Testing
@@ -34,6 +35,28 @@ struct MediaTests {
             #expect(record.frames.raw == 0)
             #expect(!record.offeredBeforeState)
         }
+    }
+
+    /// Requests wait while a pipeline changes its state, and a client may send any number.
+    @Test func requestsThatDoNotFitEndTheMedia() {
+        let events = Watched<[MediaSessionEvent]>([])
+        let media = PipelineMedia(role: "test", options: MediaOptions(), room: nil) { event in
+            events.change { $0.append(event) }
+        }
+        let (blocks, goesOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        media.work("") {
+            blocks.signal()
+            goesOn.wait()
+        }
+        blocks.wait()
+        for _ in 0..<PipelineMedia.maximumWaiting { media.perform(.addCandidate(nil)) }
+        media.perform(.requestKeyframe)
+        goesOn.signal()
+        #expect(events.wait { !$0.isEmpty })
+        let ended = DispatchSemaphore(value: 0)
+        media.stop { ended.signal() }
+        ended.wait()
+        #expect(events.value == [.failed("the client sends more than its media can take")])
     }
 
     @Test func anOfferBeforeAnyStateGetsTheRawVideoBack() throws {

@@ -58,6 +58,24 @@ struct ViewerTests {
         }
     }
 
+    @Test func aRoomHasALimit() throws {
+        try TestServer.run { server in
+            let (control, own) = try server.askForRoom()
+            let target = "/watch-stream/\(try #require(own.roomName))"
+            var viewers = try (0..<32).map { _ in try server.join(try info(try post(server, target))) }
+            #expect(server.server.wait(milliseconds: 20_000) { $0.first?.viewerCount == 32 })
+            let late = try server.join(try info(try post(server, target)))
+            try #expect(late.leave().reason == .joinFailure)
+            try late.expectClosed()
+            viewers.removeLast().client.close()
+            #expect(server.server.wait(milliseconds: 20_000) { $0.first?.viewerCount == 31 })
+            guard case .join = try server.join(try info(try post(server, target))).next() else {
+                throw TestClient.TimedOut()
+            }
+            control.close()
+        }
+    }
+
     @Test func aDirectViewerOffersAndIsTold() throws {
         try TestServer.run { server in
             let owner = try server.greeted()

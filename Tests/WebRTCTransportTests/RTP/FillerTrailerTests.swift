@@ -28,7 +28,11 @@ struct FillerTrailerTests {
         }
 
         /// A frame of one packet or several.
-        mutating func receive(_ parts: [[UInt8]], ssrc: UInt8 = 9, skipping lost: Int? = nil, padding: UInt8 = 0) {
+        /// - Parameter first: the first packet that may select the stream.
+        mutating func receive(
+            _ parts: [[UInt8]], ssrc: UInt8 = 9, skipping lost: Int? = nil, padding: UInt8 = 0,
+            selectingFrom first: Int = 0
+        ) {
             timestamp &+= 3000
             for (index, part) in parts.enumerated() {
                 let marker: UInt8 = index == parts.count - 1 ? 0x80 : 0
@@ -40,7 +44,7 @@ struct FillerTrailerTests {
                 let end = padding > 0 ? [UInt8](repeating: 0, count: Int(padding) - 1) + [padding] : []
                 (header + part + end).withUnsafeBytes {
                     var (payloads, gaps): ([[UInt8]], [[UInt8]]) = ([], [])
-                    if ssrc != shown, session.maySelect(rtp: $0) {
+                    if ssrc != shown, session.maySelect(rtp: $0), index >= first {
                         shown = ssrc
                         session.select(UInt32(ssrc), now: .milliseconds(Int(timestamp / 90))) { action in
                             guard case .rtcp(let compound) = action else { return }
@@ -99,6 +103,15 @@ struct FillerTrailerTests {
         let other = parts.map { Array($0.dropLast()) + [1] }
         receiver.receive(other)
         #expect(receiver.payloads == other && receiver.dropped == 1)
+    }
+
+    /// A stream that is not shown keeps no more packets than a frame of the server's own has.
+    @Test func aFrameThatDoesNotEndIsNotKept() {
+        var receiver = Receiver(.vp8)
+        receiver.receive([[0x10, 1]])
+        receiver.receive([[0x10, 2]] + (0..<999).map { [0x00, UInt8($0 % 256)] }, ssrc: 5, selectingFrom: 999)
+        #expect((2...65).contains(receiver.payloads.count), "\(receiver.payloads.count)")
+        #expect(receiver.payloads.last == [0x00, UInt8(998 % 256)])
     }
 
     @Test func paddingBehindTheTrailerDoesNotHideIt() {

@@ -8,6 +8,8 @@ struct AnswerCandidates {
     private var session: String?
     private var isComplete = false
     private var heldAnswers: [String] = []
+    /// A client may offer again before the candidates of an answer are found.
+    private static let maximumHeld = 8
     /// True: answers go out at once, and each candidate is a message of its own.
     private var trickles: Bool
 
@@ -18,7 +20,7 @@ struct AnswerCandidates {
     mutating func add(answer: String) -> [ServerMessage] {
         begin(answer.split(whereSeparator: \.isNewline).first { $0.hasPrefix("a=ice-ufrag:") }.map { $0.dropFirst(12) })
         heldAnswers.append(answer)
-        return trickles || isComplete ? releaseAnswers() : []
+        return trickles || isComplete || heldAnswers.count >= Self.maximumHeld ? releaseAnswers() : []
     }
 
     /// - Parameter candidate: Nil marks the end of candidates.

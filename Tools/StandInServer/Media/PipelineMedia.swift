@@ -6,11 +6,18 @@ import DecartProtocol
 import Dispatch
 import GStreamerKit
 import ICE
+import Synchronization
 import WebRTCTransport
 
 // @unchecked: mutable fields, those of subclasses too, are touched on `queue` only.
-class PipelineMedia: @unchecked Sendable {
+package class PipelineMedia: @unchecked Sendable {
+    /// A client, and its feedback, may bring work faster than it is done.
+    package static let maximumWaiting = 1024
+
     private let queue: DispatchQueue
+    /// Work that waits on the queue; beyond the limit it is dropped, and the media end.
+    private let waiting = Atomic(0)
+    private let hasTooMuch = Atomic(false)
     private let role: String
     let options: MediaOptions
     /// Nil: a direct connection.
@@ -56,7 +63,7 @@ class PipelineMedia: @unchecked Sendable {
     ///   - role: Name of the peer in logs, and of the queue.
     ///   - hasSides: Two connections may exist: failures name theirs.
     ///   - onEvent: called with the log and the failure too, which comes once at most.
-    init(
+    package init(
         role: String, options: MediaOptions, room: RoomTracks?, hasSides: Bool = false,
         onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) {
@@ -103,7 +110,7 @@ class PipelineMedia: @unchecked Sendable {
 
     // MARK: Negotiation
 
-    func perform(_ request: MediaRequest) {
+    package func perform(_ request: MediaRequest) {
         work(request.failure) { [self] in
             switch request {
             case .receiveOffer(let sdp, let codecs): try receive(offer: sdp, codecs)
@@ -258,9 +265,17 @@ class PipelineMedia: @unchecked Sendable {
     }
 
     /// Runs work on the queue, unless the media have ended.
-    func work(_ failure: String, _ body: @escaping @Sendable () throws -> Void) {
+    package func work(_ failure: String, _ body: @escaping @Sendable () throws -> Void) {
+        guard waiting.wrappingAdd(1, ordering: .relaxed).newValue <= Self.maximumWaiting else {
+            waiting.wrappingSubtract(1, ordering: .relaxed)
+            return hasTooMuch.store(true, ordering: .relaxed)
+        }
         queue.async { [self] in
+            waiting.wrappingSubtract(1, ordering: .relaxed)
             guard !isOver else { return }
+            guard !hasTooMuch.load(ordering: .relaxed) else {
+                return fail("the client sends more than its media can take")
+            }
             do {
                 try body()
             } catch {
@@ -359,7 +374,7 @@ class PipelineMedia: @unchecked Sendable {
     // MARK: The end
 
     /// Follows the order that `PeerConnection` requires: close, bin to NULL, remove from the pipeline, dismantle.
-    func stop(completion: @escaping @Sendable () -> Void) {
+    package func stop(completion: @escaping @Sendable () -> Void) {
         queue.async { [self] in
             isOver = true
             busTimer?.cancel()

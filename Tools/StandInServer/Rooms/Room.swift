@@ -53,6 +53,13 @@ final class Room: Sendable {
 
     // MARK: Participants (on the stand-in's thread)
 
+    /// A participant without a connection stays while its media live, so the limit of connections does not limit them.
+    private static let maximumParticipants = 32
+
+    func hasPlace(for identity: String) -> Bool {
+        participants.withLock { $0[identity] != nil || $0.count < Self.maximumParticipants }
+    }
+
     func participant(_ identity: String) -> RoomParticipant? { participants.withLock { $0[identity] } }
 
     /// Replaces a participant of the same identity.

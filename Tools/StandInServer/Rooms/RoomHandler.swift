@@ -31,6 +31,10 @@ final class RoomHandler: WebSocketHandler, @unchecked Sendable {
     }
 
     private func enter() {
+        guard room.hasPlace(for: room.identity(of: join)) else {
+            log("is full")
+            return refuse(.disconnect, .joinFailure)
+        }
         log("joined")
         let participant = RoomParticipant(room: room, join: join, services: services, thread: connection.thread)
         self.participant = participant
@@ -43,15 +47,19 @@ final class RoomHandler: WebSocketHandler, @unchecked Sendable {
         guard !room.faults.withLock({ $0.contains(.room(.resumeSilent)) }) else { return log("ignores a resume") }
         guard let participant = room.participant(room.identity(of: join)), !isRefused else {
             log("cannot resume")
-            send(
-                .with {
-                    $0.leave = .with { ($0.action, $0.canReconnect, $0.reason) = (.reconnect, true, .stateMismatch) }
-                })
-            return closeSoon()
+            return refuse(.reconnect, .stateMismatch)
         }
         log("resumes at \(LogText.clean(join.path))")
         self.participant = participant
         participant.resume(over: self, join.single?.$syncState)
+    }
+
+    private func refuse(_ action: LiveKitLeaveRequest.Action, _ reason: LiveKitDisconnectReason) {
+        send(
+            .with {
+                $0.leave = .with { ($0.action, $0.canReconnect, $0.reason) = (action, action == .reconnect, reason) }
+            })
+        closeSoon()
     }
 
     func receive(notice: any Sendable) {
