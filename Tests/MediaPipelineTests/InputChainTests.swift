@@ -163,23 +163,56 @@ import WebRTCTransport
         #expect(!input.apply(caps: try Caps("video/x-raw")) && input.format == nil)
     }
 
+    /// A chain whose frames come from the test.
+    private final class Fed {
+        let source = Pad(name: "source", direction: .source)
+        let bin = Bin(name: "chain")
+        let chain: InputChain
+        private let pipeline = Pipeline()
+        private var count: UInt64 = 0
+
+        init(side: Int, _ deliver: @escaping @Sendable (EncoderFrame) -> Void) throws {
+            chain = try InputChain(pacing: InputPacing(), sink: source)
+            let entry = try GhostPad(name: "sink", target: try chain.install(in: bin))
+            bin.add(entry)
+            chain.configure(width: side, height: side, fit: .stretch)
+            chain.addDelivery(path: 1) { frame in
+                deliver(frame)
+                return true
+            }
+            chain.gate.open(path: 1)
+            chain.gate.set(playing: true)
+            pipeline.add(bin)
+            source.setActive(true)
+            try source.link(entry)
+        }
+
+        func play() {
+            pipeline.setState(.playing)
+            source.push(Event.streamStart(id: "test", groupID: Event.nextGroupID()))
+        }
+
+        func pushCaps(_ format: String, _ width: Int, _ height: Int) throws {
+            source.push(
+                Event.caps(try Caps("video/x-raw,format=\(format),width=\(width),height=\(height),framerate=25/1")))
+            if count == 0 { source.push(Event.timeSegment()) }
+        }
+
+        func push(_ frame: Buffer) {
+            frame.pts = count * 40_000_000
+            count += 1
+            _ = source.push(frame)
+        }
+
+        func end() { pipeline.setState(.null) }
+    }
+
     /// GStreamer's queue stores a caps event that it leaks on its source pad, while its thread pushes an older frame.
     @Test func aFrameThatACapsEventOvertakesIsDropped() throws {
         GStreamerRuntime.initialise()
-        let source = Pad(name: "source", direction: .source)
-        let bin = Bin(name: "chain")
-        let chain = try InputChain(pacing: InputPacing(), sink: source)
-        let entry = try GhostPad(name: "sink", target: try chain.install(in: bin))
-        bin.add(entry)
-        chain.configure(width: 32, height: 32, fit: .stretch)
         let delivered = DispatchSemaphore(value: 0)
-        chain.addDelivery(path: 1) { _ in
-            delivered.signal()
-            return true
-        }
-        chain.gate.open(path: 1)
-        chain.gate.set(playing: true)
-        let queue = try #require(bin.child(named: "input-queue"))
+        let fed = try Fed(side: 32) { _ in delivered.signal() }
+        let queue = try #require(fed.bin.child(named: "input-queue"))
         queue.set("leaky", "downstream")
         let (isPushing, mayPush) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         try #require(queue.staticPad("src")).addProbe(.buffer) { item in
@@ -188,31 +221,72 @@ import WebRTCTransport
             _ = mayPush.wait(timeout: .now() + 30)
             return .pass
         }
-        let pipeline = Pipeline()
-        pipeline.add(bin)
-        source.setActive(true)
-        try source.link(entry)
-        pipeline.setState(.playing)
+        fed.play()
         // No pair of libyuv's calls takes this format: frames pass the elements.
-        func push(_ side: Int, frames: Range<UInt64>) throws {
-            let caps = "video/x-raw,format=AYUV64,width=\(side),height=\(side),framerate=25/1"
-            source.push(Event.caps(try Caps(caps)))
-            if frames.lowerBound == 0 { source.push(Event.timeSegment()) }
-            for frame in frames {
-                let buffer = Buffer(size: side * side * 8)
-                buffer.pts = frame * 40_000_000
-                _ = source.push(buffer)
-            }
+        func push(_ side: Int, frames: Int) throws {
+            try fed.pushCaps("AYUV64", side, side)
+            for _ in 0..<frames { fed.push(Buffer(size: side * side * 8)) }
         }
-        source.push(Event.streamStart(id: "test", groupID: Event.nextGroupID()))
-        try push(16, frames: 0..<1)
+        try push(16, frames: 1)
         #expect(isPushing.wait(timeout: .now() + 30) == .success)
-        try push(64, frames: 1..<5)
-        #expect(chain.gate.counters.droppedBusy == 0)
+        try push(64, frames: 4)
+        #expect(fed.chain.gate.counters.droppedBusy == 0)
         mayPush.signal()
         #expect(delivered.wait(timeout: .now() + 30) == .success)
-        #expect(chain.gate.counters.droppedBusy == 1)
-        pipeline.setState(.null)
+        #expect(fed.chain.gate.counters.droppedBusy == 1)
+        fed.end()
+    }
+
+    /// The elements do not negotiate for frames that pass them by, and each frame that needs them is read by its own caps.
+    @Test func capsThatChangeWithEveryFrame() throws {
+        GStreamerRuntime.initialise()
+        let sent = try #require(VideoInfo(caps: try Caps("video/x-raw,format=I420,width=32,height=32")))
+        let lumas = Watched<[Int]>([])
+        let fed = try Fed(side: 32) { frame in
+            let luma = frame.buffer.withVideoPlanes(sent, writable: false) { planes in
+                Int(planes[0].base[16 * planes[0].stride + 16])
+            }
+            lumas.change { $0.append(luma ?? -1) }
+        }
+        let negotiations = Watched(0)
+        try #require(fed.bin.child(named: "input-unify")?.staticPad("src")).addProbe(.downstreamEvent) { item in
+            if case .event(let event) = item, event.kind == .caps { negotiations.change { $0 += 1 } }
+            return .pass
+        }
+        fed.play()
+        /// Grey frames, each brighter than the last one.
+        func push(_ shapes: [(format: String, width: Int, height: Int)], frames: Int) throws -> Int {
+            for index in 0..<frames {
+                let (format, width, height) = shapes[index % shapes.count]
+                try fed.pushCaps(format, width, height)
+                let info = try #require(
+                    VideoInfo(caps: try Caps("video/x-raw,format=\(format),width=\(width),height=\(height)")))
+                let (frame, luma) = (Buffer(size: info.size), UInt8(40 + index))
+                frame.withVideoPlanes(info, writable: true) { planes in
+                    for (plane, rows) in zip(planes, [height] + Array(repeating: (height + 1) / 2, count: 2)) {
+                        let isLuma = rows == height
+                        for at in 0..<(rows * plane.stride) {
+                            // AYUV64 has four samples of 16 bits in a pixel.
+                            let isOther = format == "AYUV64" ? at % 8 / 2 != 1 : !isLuma
+                            plane.base[at] = isOther ? 128 : luma
+                        }
+                    }
+                }
+                fed.push(frame)
+            }
+            #expect(lumas.wait(seconds: 30) { $0.count == frames })
+            let isRight = lumas.value.enumerated().allSatisfy { abs($1 - (40 + $0)) < 3 }
+            #expect(isRight, "\(lumas.value)")
+            lumas.change { $0 = [] }
+            return negotiations.value
+        }
+        let direct = [("I420", 64, 48), ("NV12", 96, 32), ("I420", 33, 21), ("I420", 32, 32)]
+        let first = try push(direct, frames: 60)
+        #expect(first == 1)
+        #expect(try push(direct + [("AYUV64", 48, 16), ("AYUV64", 16, 24)], frames: 60) >= first + 20)
+        let last = try push([("AYUV64", 64, 64)], frames: 4)
+        #expect(try push(direct, frames: 60) == last)
+        fed.end()
     }
 
     @Test(arguments: [1, 2, 3, 4, 644, 645, 963], [Fit.stretch, .letterbox])

@@ -12,6 +12,8 @@ import WebRTCTransport
         let ends = Watched(0)
         let flushes = Watched(0)
         let buffers = Watched(0)
+        /// Buffers that came behind a segment, as `flush` begins.
+        let begun = Watched(0)
 
         init() {
             pad = Pad(name: "sink", direction: .sink)
@@ -26,11 +28,26 @@ import WebRTCTransport
                 }
                 return .handled(true)
             }
-            pad.setChainFunction { [buffers] _ in
+            pad.setChainFunction { [buffers, begun, own = pad.unowned] _ in
                 buffers.change { $0 += 1 }
+                if own.stickySegment != nil, own.currentCaps != nil { begun.change { $0 += 1 } }
                 return .ok
             }
             pad.setActive(true)
+        }
+
+        /// Flushes as an application may, from either side, and waits for the stream.
+        func flush(_ source: Pad, _ round: Int) throws {
+            let events = [Event.flushStart(), .flushStop(resetTime: round == 1), .flushStop(resetTime: false)]
+            for pads in [[pad], [source], [source, pad]] {
+                for flushed in pads { for event in events { flushed.send(event) } }
+                try goesOn("flushed at \(pads.map(\.name))")
+            }
+        }
+
+        func goesOn(_ comment: Comment) throws {
+            let before = begun.value
+            try #require(begun.wait(.seconds(20)) { $0 > before + 2 }, comment)
         }
     }
 
@@ -61,7 +78,7 @@ import WebRTCTransport
         }
     }
 
-    @Test func audioGoesOn() throws {
+    private func audioGoesOn(_ interrupt: (OutputHost, Pad, Sink, Int) throws -> Void) throws {
         let (element, host) = try OutputHost.make()
         let (pipeline, sink) = (Pipeline(), Sink())
         pipeline.add([element])
@@ -78,10 +95,47 @@ import WebRTCTransport
         for round in 1...3 {
             let before = sink.buffers.value
             try #require(sink.buffers.wait(.seconds(20)) { $0 > before + 2 }, "no audio in round \(round)")
+            try interrupt(host, source, sink, round)
+        }
+    }
+
+    @Test func audioGoesOn() throws {
+        try audioGoesOn { host, _, sink, round in
             host.audio.finish()
             try #require(sink.ends.wait(.seconds(20)) { $0 == round })
             host.audio.resume()
         }
+    }
+
+    @Test func flushedAudioGoesOn() throws {
+        try audioGoesOn { _, source, sink, round in try sink.flush(source, round) }
+    }
+
+    @Test func flushedVideoGoesOn() throws {
+        try videoGoesOn { _, source, sink, round in try sink.flush(source, round) }
+    }
+
+    /// The events of the stream have left, or had to, and no frame has.
+    @Test(arguments: [true, false]) func videoThatIsFlushedBeforeItsFirstFrameBegins(isAnnounced: Bool) throws {
+        let (element, host) = try OutputHost.make()
+        let (pipeline, sink) = (Pipeline(), Sink())
+        pipeline.add([element])
+        host.output.configure {
+            $0.preferred = OutputFormat(width: 64, height: 36, framerate: (30, 1))
+            $0.waits = !isAnnounced
+        }
+        let source = try #require(element.staticPad("src"))
+        try source.link(sink.pad)
+        pipeline.setState(.playing)
+        defer { pipeline.setState(.null) }
+        if isAnnounced { try #require(eventually { sink.pad.stickySegment != nil }) }
+        source.send(Event.flushStart())
+        if !isAnnounced { host.output.orient(portrait: false) }
+        try #require(eventually { source.currentCaps != nil })
+        for event in [Event.flushStop(), .flushStart(), .flushStop()] { source.send(event) }
+        for event in [Event.flushStart(), .flushStop()] { sink.pad.send(event) }
+        host.output.set(playing: true)
+        try sink.goesOn("before the first frame")
     }
 
     /// An application may deactivate a pad in PLAYING, and activate it again.

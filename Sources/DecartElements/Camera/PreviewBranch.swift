@@ -14,7 +14,7 @@ final class PreviewBranch: @unchecked Sendable {
     private let branch: Pad
     /// Between the queue and the pad: it takes everything, so that no flow return of the consumer reaches the tee.
     private let entry = Pad(name: "preview_in", direction: .sink)
-    /// The consumer has not taken a frame, and may have been restarted.
+    /// The consumer has not taken a frame: a flush takes the segment from it.
     private let needsStream = Atomic(false)
 
     init(element: ElementHandle, tee: Element) throws(GStreamerError) {
@@ -44,19 +44,26 @@ final class PreviewBranch: @unchecked Sendable {
         let (pad, entry) = (pad.unowned, entry.unowned)
         self.entry.setChainFunction { [weak self] buffer in
             guard let self else { return .ok }
-            if needsStream.exchange(false, ordering: .relaxed) || pad.peerLacksStream { pad.repeatStream() }
+            restoreStream()
             if FlowDuty(pad.push(buffer), of: .preview) == .tryAgain { needsStream.store(true, ordering: .relaxed) }
             return .ok
         }
         // One that the consumer does not take would be an error of the queue's with the next frame.
         self.entry.setEventFunction { [weak self] event in
-            if !pad.push(event) { self?.needsStream.store(true, ordering: .relaxed) }
+            if event.kind == .gap { self?.restoreStream() }
+            pad.push(event)
             return .handled(true)
         }
         self.entry.setQueryFunction { pad.isLinked ? pad.ask($0) : .forward }
-        // A flush of the consumer's would stop the tee, and its end would wait for the queue.
-        self.pad.setEventFunction { .handled([.flushStart, .flushStop].contains($0.kind) || entry.push($0)) }
+        // A flush of the consumer's would stop the tee, its end would wait for the queue, and a decoder in front of the tee
+        // leaves out frames for a sink that is late.
+        self.pad.setEventFunction { .handled([.flushStart, .flushStop, .qos].contains($0.kind) || entry.push($0)) }
         self.pad.setQueryFunction { entry.ask($0) }
+    }
+
+    /// In front of a frame, on the queue's thread. `entry` has the events of the stream also if the pad could not take them.
+    private func restoreStream() {
+        if needsStream.exchange(false, ordering: .relaxed) || pad.lacksSegment { pad.repeatStream(of: entry) }
     }
 
     /// Sends EOS after the queued frames.

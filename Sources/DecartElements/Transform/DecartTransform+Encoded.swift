@@ -87,12 +87,13 @@ extension DecartTransform {
     /// Takes the format of a keyframe.
     /// - Returns: false if it cannot be sent, which has been reported.
     private func begin(with format: EncodedVideoFormat, _ input: InputChain) -> Bool {
-        let (run, settings, encoding, before) = state.withLock { state in
+        let encoding = output?.encoding
+        let (run, settings, before) = state.withLock { state in
             defer {
                 state.run?.awaitsInput = false
                 state.run?.sentFormat = format
             }
-            return (state.run, state.settings, state.output?.encoding, state.run?.sentFormat)
+            return (state.run, state.settings, state.run?.sentFormat)
         }
         guard let run else { return false }
         if let problem = settings.conflict(withInput: format.codec) ?? refusal(of: format, run.sizes, encoding) {
@@ -149,9 +150,7 @@ extension DecartTransform {
     /// Warns if a property is set while the element runs that has no effect on a side that is encoded.
     /// - Returns: true if it has none.
     func warnOfRawProperty(_ name: String) -> Bool {
-        let (settings, input, output, isRunning) = state.withLock {
-            ($0.settings, $0.input, $0.output, $0.run != nil)
-        }
+        let (settings, isRunning) = state.withLock { ($0.settings, $0.run != nil) }
         guard isRunning else { return false }
         let ofInput = (input?.encoded.format?.codec).flatMap { settings.conflict(withInput: $0, by: name) }
         let ofOutput = output?.encoding == nil ? nil : settings.conflictWithEncodedOutput(by: name)

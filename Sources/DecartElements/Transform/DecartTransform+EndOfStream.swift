@@ -15,13 +15,13 @@ extension DecartTransform {
 
     /// Waits about a second at most for frames that are still in flight; without a connected session, not at all.
     func drain() {
-        let (run, output, isConnected) = state.withLock { state in
+        let (run, isConnected) = state.withLock { state in
             defer { state.run?.isDraining = true }
-            return (state.run, state.output, state.snapshot.state.isConnected)
+            return (state.run, state.snapshot.state.isConnected)
         }
         guard run?.isDraining != true else { return }
         guard let session = run?.session, isConnected else { return finish() }
-        awaitRest(session, { output?.counters.received ?? 0 }) { [weak self] in self?.videoEnded(session, output) }
+        awaitRest(session, { [output] in output?.counters.received ?? 0 }) { [weak self] in self?.videoEnded(session) }
     }
 
     /// Checks up to ten times, after 200 ms and then every 100 ms, and ends once nothing came between two checks.
@@ -38,11 +38,11 @@ extension DecartTransform {
     }
 
     /// The audio of a file may go on after its last frame: then `src` ends, and the session with the audio.
-    private func videoEnded(_ session: ElementSession, _ output: VideoOutput?) {
+    private func videoEnded(_ session: ElementSession) {
         guard let run = state.withLock(\.run), run.isDraining, !run.isEndedByApplication, audio.goesOn else {
             return finish()
         }
-        reportEmptyOutput(output)
+        reportEmptyOutput()
         output?.finish()
         awaitAudio(session, last: audio.gate.counters.framesIn)
     }
@@ -64,41 +64,39 @@ extension DecartTransform {
 
     /// A flush that ends undoes EOS, as for every pad: the input continues, in a new session.
     func resume() {
-        let output = state.withLock { state -> VideoOutput? in
-            guard let run = state.run, run.isDraining else { return nil }
+        let resumes = state.withLock { state in
+            guard let run = state.run, run.isDraining else { return false }
             state.run?.isDraining = false
             // Under the lock, as in `finish`: of an end and a start, the later one holds.
             if state.settings.session.autoConnect, !run.awaitsInput { run.session.controller.start() }
-            return state.output
+            return true
         }
-        guard let output else { return }
-        output.resume()
+        guard resumes else { return }
+        output?.resume()
         audio.resume()
     }
 
     private func finish() {
-        let (run, output) = state.withLock { ($0.run, $0.output) }
-        guard run?.isDraining != false else { return }
-        reportEmptyOutput(output)
+        guard state.withLock(\.run?.isDraining) != false else { return }
+        reportEmptyOutput()
         end()
     }
 
     private func end() {
-        let output = state.withLock(\.output)
         // A branch behind `audio_src` that waits for a pad which has not come gets one.
         if let identity = output?.identity { audio.show(as: identity) }
         state.withLock { state in
             guard state.run?.isDraining != false else { return }
             state.run?.session.controller.stop()
-            state.output?.finish()
+            output?.finish()
             audio.finish()
         }
     }
 
     /// Posts the error before EOS, so that a program that waits for either of them sees the error.
-    private func reportEmptyOutput(_ output: VideoOutput?) {
-        let (run, settings, input, sessionState, id) = state.withLock {
-            ($0.run, $0.settings, $0.input, $0.snapshot.state, $0.snapshot.sessionID)
+    private func reportEmptyOutput() {
+        let (run, settings, sessionState, id) = state.withLock {
+            ($0.run, $0.settings, $0.snapshot.state, $0.snapshot.sessionID)
         }
         guard let run, let input, let output else { return }
         var outcome = run.outcome

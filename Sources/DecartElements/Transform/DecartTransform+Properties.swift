@@ -44,7 +44,7 @@ extension DecartTransform {
     }
 
     private func statistics() -> Structure {
-        let (input, output, run) = state.withLock { ($0.input, $0.output, $0.run) }
+        let run = state.withLock(\.run)
         let session = run?.session
         let connections = session?.readConnections() ?? []
         let path = session?.path
@@ -70,21 +70,20 @@ extension DecartTransform {
     func applyAudioMute() { audio.setMuted(state.withLock(\.settings.muteAudio)) }
 
     func applyProcessor() {
-        let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.run != nil) }
+        let (text, isRunning) = state.withLock { ($0.settings.processor, $0.run != nil) }
         if !warnOfRawProperty("processor"), isRunning { input?.processing.change(to: text) }
     }
 
     /// Applies frame rate and bitrates to the session and its later attempts, and the frame rate to the output.
     func applyLimits() {
-        let (settings, session, output) = state.withLock { ($0.settings, $0.run?.session, $0.output) }
+        let (settings, session) = state.withLock { ($0.settings, $0.run?.session) }
         guard let session else { return }
         session.setLimits(settings)
         if let format = plannedFormat { output?.prefer(framerate: format.framerate) }
     }
 
     func applyKeyframeInterval() {
-        let (output, interval) = state.withLock { ($0.output, $0.settings.keyframeInterval) }
-        output?.set(keyframeInterval: interval)
+        output?.set(keyframeInterval: state.withLock(\.settings.keyframeInterval))
     }
 
     func applyDuration() {
@@ -96,14 +95,14 @@ extension DecartTransform {
     /// thread at a time builds or removes it; a change that comes meanwhile is left to that thread. No lock is held
     /// then: adding and unlinking elements posts messages, whose handler takes the lock.
     func applyFallback() {
-        let claim = state.withLock { state -> (ElementSession, InputChain, VideoOutput)? in
-            guard let run = state.run, let input = state.input, let output = state.output else { return nil }
+        let session = state.withLock { state -> ElementSession? in
+            guard let run = state.run else { return nil }
             state.run?.fallback.isStale = true
             guard !run.fallback.isChanging else { return nil }
             state.run?.fallback.isChanging = true
-            return (run.session, input, output)
+            return run.session
         }
-        guard let (session, input, output) = claim else { return }
+        guard let session, let input, let output else { return }
         while let (fallback, current) = nextFallback(of: session) {
             output.set(fallback: fallback)
             let made = fallback == .passthrough ? current ?? makeRawFallback(input, output) : nil
@@ -149,7 +148,7 @@ extension DecartTransform {
     /// Applies only while the element runs.
     /// - Parameter property: the one that has been set; false also lifts a mute that the service has requested.
     func applyMute(by property: KeyPath<TransformSettings, Bool>? = nil) {
-        let (settings, input, session) = state.withLock { ($0.settings, $0.input, $0.run?.session) }
+        let (settings, session) = state.withLock { ($0.settings, $0.run?.session) }
         guard let input, let session else { return }
         // There are no black frames for an encoded input.
         let silent = settings.silentKinds(isEncoded: input.encoded.isOn || input.encoded.isExpected)
@@ -160,14 +159,14 @@ extension DecartTransform {
     }
 
     func applyGeometry() {
-        let (fit, input, size) = state.withLock { ($0.settings.fit, $0.input, $0.run?.size) }
+        let (fit, size) = state.withLock { ($0.settings.fit, $0.run?.size) }
         guard let input, let size else { return }
         input.configure(width: size.current.width, height: size.current.height, fit: fit)
     }
 
     /// Turns the sent frames, and so the returned ones, without a new session.
     func applyOrientation() {
-        let (settings, input, output, size) = state.withLock { ($0.settings, $0.input, $0.output, $0.run?.size) }
+        let (settings, size) = state.withLock { ($0.settings, $0.run?.size) }
         // The size of an encoded stream is its own.
         guard settings.orientation != .auto, let input, !input.encoded.isOn, let output, let size else { return }
         let now = size.current

@@ -49,8 +49,10 @@ extension DecartTransform {
     }
 
     private func watchInput(_ session: ElementSession) {
-        let (input, isConnected) = state.withLock { ($0.input, $0.snapshot.state.isConnected) }
         guard let input else { return }
+        let (run, expectsInput, settings, isConnected) = state.withLock {
+            ($0.run, $0.expectsInput, $0.settings, $0.snapshot.state.isConnected)
+        }
         var reading = SendWatch.Reading()
         let counters = input.gate.counters
         (reading.framesIn, reading.framesSent) = (counters.framesIn, counters.framesSent)
@@ -59,9 +61,6 @@ extension DecartTransform {
         (reading.isEncodedInput, reading.hasKeyframe) = (input.encoded.isOn, input.encoded.format != nil)
         // Video that no participant receives is not encoded.
         let isEncoding = isConnected && session.path?.isWanted ?? true
-        let (run, output, expectsInput, settings) = state.withLock {
-            ($0.run, $0.output, $0.expectsInput, $0.settings)
-        }
         reading.isDue =
             input.gate.isPlaying && !input.gate.isHolding && expectsInput && run?.isDraining == false
             && run?.hasWarnedOfAudio == false
@@ -108,9 +107,7 @@ extension DecartTransform {
             return nil
         }
         watchNetwork(session, sending)
-        let (input, output, run, stall, hold) = state.withLock {
-            ($0.input, $0.output, $0.run, $0.sendWatch.stall, $0.snapshot.hold)
-        }
+        let (run, stall, hold) = state.withLock { ($0.run, $0.sendWatch.stall, $0.snapshot.hold) }
         guard let input, let output else { return nil }
         var reading = QualityReading()
         let counters = input.gate.counters

@@ -51,14 +51,8 @@ final class DecartTransform: ElementImplementation {
         var sendWatch = SendWatch()
         var networkWatch = NarrowNetworkWatch()
         var steering = BitrateSteering()
-        var input: InputChain?
-        /// Set with `input`.
-        var memory: InputMemory?
-        var output: VideoOutput?
         /// Set while the element runs.
         var run: Run?
-        /// Error from building the children, posted when the element goes to READY.
-        var buildError: GStreamerError?
         /// Orientation tags of the input, in front of the queue.
         var tags = TaggedOrientation()
         /// Limits QOS messages.
@@ -114,6 +108,12 @@ final class DecartTransform: ElementImplementation {
     }
     let state = Mutex(State())
     let handle: ElementHandle
+    let input: InputChain?
+    /// Set with `input`.
+    private let memory: InputMemory?
+    let output: VideoOutput?
+    /// Error from building the children, posted when the element goes to READY.
+    private let buildError: GStreamerError?
     let audio: AudioTrack
     let trackStats = VideoTrackStats()
     let totals = ElementTotals()
@@ -124,36 +124,36 @@ final class DecartTransform: ElementImplementation {
         self.handle = handle
         let pacing = InputPacing()
         audio = AudioTrack(element: handle, pacing: pacing, log: LogCategories.media)
-        audio.onEnd { [weak self] in self?.audioEnded() }
         let bin = handle.unowned
         bin.suppressSourceAndSinkFlags()
-        if let source = handle.makePad(template: "src") {
-            let output = VideoOutput(pad: source, element: handle, log: LogCategories.media)
-            state.withLock { $0.output = output }
-            bin.add(source)
-        }
-        guard let sink = handle.makeGhostPad(template: "sink") else { return }
-        state.withLock(\.output)?.on(
-            end: { [weak self] in self?.outputEnded() }, upstreamEvent: { [own = sink.unowned] in own.push($0) })
-        do {
-            let input = try InputChain(pacing: pacing, sink: sink)
-            let target = try input.install(in: bin)
-            sink.setTarget(target)
-            bin.add(sink)
-            sink.offerNoCropping()
-            input.gate.onPreroll { [weak self] in self?.state.withLock(\.output)?.preroll() }
-            input.onOverrun { [weak self, weak input] in
-                input?.gate.countDropped()
-                self?.reportLoss(of: nil)
+        let source = handle.makePad(template: "src")
+        output = source.map { VideoOutput(pad: $0, element: handle, log: LogCategories.media) }
+        if let source { bin.add(source) }
+        let sink = handle.makeGhostPad(template: "sink")
+        var parts: (input: InputChain, target: Pad, memory: InputMemory)?
+        var failure: GStreamerError?
+        do throws(GStreamerError) {
+            if let sink {
+                let input = try InputChain(pacing: pacing, sink: sink)
+                let target = try input.install(in: bin)
+                parts = (input, target, InputMemory(sink: sink, entry: target))
             }
-            let memory = InputMemory(sink: sink, entry: target)
-            guardInput(sink, target, input, memory)
-            answerCaps(sink, memory)
-            state.withLock { ($0.input, $0.memory) = (input, memory) }
-        } catch {
-            bin.add(sink)
-            state.withLock { $0.buildError = error }
+        } catch { failure = error }
+        (input, memory, buildError) = (parts?.input, parts?.memory, failure)
+        audio.onEnd { [weak self] in self?.audioEnded() }
+        guard let sink else { return }
+        output?.on(end: { [weak self] in self?.outputEnded() }, upstreamEvent: { [own = sink.unowned] in own.push($0) })
+        defer { bin.add(sink) }
+        guard let (input, target, memory) = parts else { return }
+        sink.setTarget(target)
+        sink.offerNoCropping()
+        input.gate.onPreroll { [weak output] in output?.preroll() }
+        input.onOverrun { [weak self, weak input] in
+            input?.gate.countDropped()
+            self?.reportLoss(of: nil)
         }
+        guardInput(sink, target, input, memory)
+        answerCaps(sink, memory)
     }
 
     func requestPad(template: String) -> Pad? {
@@ -237,7 +237,7 @@ final class DecartTransform: ElementImplementation {
     private func prepare(_ memory: InputMemory, for caps: Caps) -> Bool {
         do throws(GStreamerError) {
             // A kept frame is a copy in the system's memory.
-            state.withLock(\.input)?.gate.beginCaps(keeps: VideoMemory.named(caps.memory) == nil)
+            input?.gate.beginCaps(keeps: VideoMemory.named(caps.memory) == nil)
             try memory.prepare(for: caps, in: handle.unowned)
             return true
         } catch {
@@ -250,7 +250,7 @@ final class DecartTransform: ElementImplementation {
     /// Counts a frame that is smaller than its caps, and posts one warning a minute at most.
     func dropIncompleteFrame(_ bytes: Int, _ needed: Int) {
         let now = MonotonicTime.now
-        let (input, isDue) = state.withLock { ($0.input, $0.incompleteWarnings.allows(at: now)) }
+        let isDue = state.withLock { $0.incompleteWarnings.allows(at: now) }
         input?.gate.countIncomplete()
         guard isDue else { return }
         let (found, remedy) =
@@ -293,16 +293,16 @@ final class DecartTransform: ElementImplementation {
             apply(updateTags(event), to: input, queue)
         case .tag where input.encoded.isOn:
             // The element does not rotate encoded frames; the tag tells downstream how to display them.
-            state.withLock(\.output)?.forward(event)
+            output?.forward(event)
             return .drop
         case .tag:
             apply(updateTags(event), to: input, queue)
             guard event.imageOrientationTag != nil else {
-                state.withLock(\.output)?.forward(event)
+                output?.forward(event)
                 return .pass
             }
             guard let rest = event.withoutImageOrientation() else { return .drop }
-            state.withLock(\.output)?.forward(rest)
+            output?.forward(rest)
             return .replaceEvent(rest)
         case .eos:
             input.gate.finish(handle.unowned)
@@ -316,7 +316,6 @@ final class DecartTransform: ElementImplementation {
     /// Passes events that are not the input's own to downstream, in order with the frames or past them.
     private func pass(_ event: Event) -> ProbeVerdict {
         guard let passage = event.downstreamPassage else { return .pass }
-        let output = state.withLock(\.output)
         switch passage {
         case .inOrder: output?.forward(event)
         case .atOnce: output?.push(event)
@@ -346,8 +345,7 @@ final class DecartTransform: ElementImplementation {
     /// - Parameter frame: nil if the queue does not report which frame it dropped.
     func reportLoss(of frame: Buffer?) {
         let now = MonotonicTime.now
-        let input = state.withLock { $0.lossMessages.allows(at: now) ? $0.input : nil }
-        guard let input else { return }
+        guard state.withLock({ $0.lossMessages.allows(at: now) }), let input else { return }
         let (element, counters) = (handle.unowned, input.gate.counters)
         element.post(
             Message.qos(
@@ -394,8 +392,8 @@ final class DecartTransform: ElementImplementation {
             let result = chainUp()
             audio.reset()
             if state.withLock({ exchange(&$0.hasOwnClock, with: false) }) { handle.unowned.use(nil) }
-            state.withLock(\.memory)?.remove(from: handle.unowned)
-            state.withLock(\.input)?.reset()
+            memory?.remove(from: handle.unowned)
+            input?.reset()
             state.withLock { state in
                 state.snapshot = SessionSnapshot()
                 state.history.changed(to: state.snapshot, now: MonotonicTime.now)
@@ -412,11 +410,11 @@ final class DecartTransform: ElementImplementation {
     /// A player that has built its own chain waits until the chain's sinks have prerolled, and forgets those that do so
     /// behind an element without preroll. `VideoOutput.preroll` gives them what they wait for.
     private var waitsInPlayer: Bool {
-        handle.unowned.isInside(factory: "playsink") && state.withLock { $0.output?.encoding == nil }
+        handle.unowned.isInside(factory: "playsink") && output?.encoding == nil
     }
 
     func clockChanged() {
-        state.withLock(\.input)?.gate.clockChanged()
+        input?.gate.clockChanged()
         audio.clockChanged()
     }
 
@@ -433,12 +431,11 @@ final class DecartTransform: ElementImplementation {
     /// Wakes the streaming threads that wait in the element and refuses what follows, so that the pads can be
     /// deactivated.
     private func stopInputs() {
-        state.withLock(\.input)?.gate.stop()
+        input?.gate.stop()
         audio.willStop()
     }
 
     private func setPlaying(_ playing: Bool) {
-        let (input, output) = state.withLock { ($0.input, $0.output) }
         input?.gate.set(playing: playing)
         input?.processing.rest()
         output?.set(playing: playing)
@@ -446,9 +443,9 @@ final class DecartTransform: ElementImplementation {
     }
 
     private func checkInstallation() -> Bool {
-        let (error, settings) = state.withLock { ($0.buildError, $0.settings) }
-        if let error {
-            handle.unowned.postError(.missing(error.message))
+        let settings = state.withLock(\.settings)
+        if let buildError {
+            handle.unowned.postError(.missing(buildError.message))
             return false
         }
         let codecs = settings.videoCodecs
@@ -457,7 +454,6 @@ final class DecartTransform: ElementImplementation {
             refuse(.missing(DebianPackage.list([lacking])))
             return false
         }
-        let (input, output) = state.withLock { ($0.input, $0.output) }
         output?.readDownstream()
         // A side that is linked to encoded video needs no codec.
         let needsEncoder =
@@ -514,8 +510,8 @@ final class DecartTransform: ElementImplementation {
 
     /// Checks the settings and prepares input, output and session; `begin` connects.
     private func start() -> Bool {
-        let (settings, input, output) = state.withLock { ($0.settings, $0.input, $0.output) }
         guard let input, let output else { return false }
+        let settings = state.withLock(\.settings)
         let plan: SessionPlan
         do throws(SessionError) {
             plan = try SessionPlan(settings, hasKeyHandler: handle.unowned.hasHandler("request-api-key"))
@@ -604,11 +600,8 @@ final class DecartTransform: ElementImplementation {
     private func begin() {
         applyFallback()
         applyMute()
-        let (session, connects, input, processor) = state.withLock {
-            (
-                $0.run?.session, $0.settings.session.autoConnect && $0.run?.awaitsInput == false, $0.input,
-                $0.settings.processor
-            )
+        let (session, connects, processor) = state.withLock {
+            ($0.run?.session, $0.settings.session.autoConnect && $0.run?.awaitsInput == false, $0.settings.processor)
         }
         input?.processing.start(processor, element: handle)
         // Whoever waits for `audio_src`, as gst-launch-1.0 does, learns that it does not come.
@@ -618,7 +611,7 @@ final class DecartTransform: ElementImplementation {
     }
 
     private func end() {
-        let (run, input) = state.withLock { ($0.run.take(), $0.input) }
+        let run = state.withLock { $0.run.take() }
         run?.session.stop()
         audio.stop()
         input?.processing.stop()
@@ -647,7 +640,7 @@ final class DecartTransform: ElementImplementation {
 
     /// The codecs that an encoded input may have, by the property `codec` and by what downstream takes.
     var encodedCodecs: [VideoCodec] {
-        let (settings, encoding) = state.withLock { ($0.settings, $0.output?.encoding) }
+        let (settings, encoding) = (state.withLock(\.settings), output?.encoding)
         return [.h264, .vp8].filter {
             settings.conflict(withCodec: $0) == nil && encoding?.codecs.contains($0) ?? true
         }

@@ -32,10 +32,12 @@ extension Pad {
             }, nil, nil)
     }
 
-    // MARK: A stream that begins again
+    // MARK: A stream that goes on behind a flush
 
-    /// The peer has not got, or has lost, the events of the stream: it has been restarted.
-    package var peerLacksStream: Bool {
+    /// A flush has taken the SEGMENT event from the peer, and from this pad too if it came from downstream. GStreamer
+    /// repeats the events of the stream to what is linked or restarted, but not this one behind a flush.
+    package var lacksSegment: Bool {
+        guard hasSegment(pad) else { return true }
         guard var peer = gst_pad_get_peer(pad) else { return false }
         defer { gst_object_unref(peer) }
         // A ghost pad keeps the events for the pad that is behind it.
@@ -43,16 +45,14 @@ extension Pad {
             gst_object_unref(peer)
             peer = other
         }
-        guard let event = gst_pad_get_sticky_event(peer, GST_EVENT_SEGMENT, 0) else { return true }
-        decart_mini_object_unref(event)
-        return false
+        return !hasSegment(peer)
     }
 
-    /// Pushes the events of the stream once more, for what has been restarted or flushed downstream.
-    package func repeatStream() {
+    /// Pushes the events of the stream that has come to `origin` once more.
+    package func repeatStream(of origin: Pad) {
         for kind in [GST_EVENT_STREAM_START, GST_EVENT_CAPS, GST_EVENT_SEGMENT, GST_EVENT_TAG] {
             var index: guint = 0
-            while let event = gst_pad_get_sticky_event(pad, kind, index) {
+            while let event = gst_pad_get_sticky_event(origin.pad, kind, index) {
                 // A copy: GStreamer takes the same event for one that the peer has.
                 gst_pad_push_event(pad, gst_event_copy(event))
                 decart_mini_object_unref(event)
@@ -61,6 +61,12 @@ extension Pad {
             }
         }
     }
+}
+
+private func hasSegment(_ pad: UnsafeMutablePointer<GstPad>) -> Bool {
+    guard let event = gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0) else { return false }
+    decart_mini_object_unref(event)
+    return true
 }
 
 /// The pad to which a ghost pad is linked outside of its bin, with a reference; nil for any other pad.

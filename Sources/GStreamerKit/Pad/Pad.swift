@@ -79,6 +79,14 @@ public class Pad: GObject, @unchecked Sendable {
         body()
     }
 
+    /// Runs `body` in the function of this pad's task as if the task were between two calls of it: a FLUSH_STOP that comes
+    /// from downstream waits for that.
+    package func betweenTurns(_ body: () -> Void) {
+        decart_pad_stream_unlock(pad)
+        defer { decart_pad_stream_lock(pad) }
+        body()
+    }
+
     @discardableResult public func push(_ event: Event) -> Bool { gst_pad_push_event(pad, event.copyReference()) != 0 }
     @discardableResult public func send(_ event: Event) -> Bool { gst_pad_send_event(pad, event.copyReference()) != 0 }
 

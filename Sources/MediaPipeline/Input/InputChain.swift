@@ -29,39 +29,28 @@ package final class InputChain: @unchecked Sendable {
     let busy = BusyTime()
 
     private struct State {
-        var target = (width: 1280, height: 704)
-        var fit = Fit.crop
-        var rotation = ImageRotation.none
-        var input: VideoInfo?
-        /// A frame of these caps was flagged as interlaced, so that the others are not.
-        var hasInterlaceFlags = false
-        var inputCaps = ""
-        var caps: Event?
-        /// Caps and rotation in front of the queue; `input` and `rotation` apply behind it.
+        /// Caps and rotation in front of the queue.
         var arriving: (info: VideoInfo?, rotation: ImageRotation) = (nil, .none)
         /// Caps of any kind have come.
         var hasCaps = false
-        var geometryChanged = true
-        /// Route of the frames behind the queue; `scaler` exists for the route `.scaler` only.
-        var route = InputRoute.elements
-        var scaler: FrameScaler?
-        /// Caps and segment of the frames that leave the elements, and of those that pass them by.
-        var converted = Shape()
-        var direct = Shape()
-        /// The caps that the processor has.
-        var announced: Event?
         /// Consumers by their media path; `.raw` is the raw fallback.
         var deliveries: [PathID: @Sendable (EncoderFrame) -> Bool] = [:]
-        /// Time at which the current frame left the queue.
-        var began: Duration?
         var onShape: (@Sendable (_ isPortrait: Bool) -> Void)?
     }
     private let state = StateLock(State())
 
-    private struct Shape {
-        var caps: Event?
-        var size = (width: 0, height: 0)
+    /// Behind the queue. Only its thread uses this, and `reset` when that has ended.
+    private struct Conversion {
+        var plan = ConversionPlan()
+        /// Caps and size of the frames that leave the elements.
+        var converted = ConversionPlan.Shape()
+        /// The caps that the processor has.
+        var announced: Event?
+        /// Time at which the current frame left the queue.
+        var began: Duration?
     }
+    private var conversion = Conversion()
+    private let target = Mutex(ConversionPlan.Target())
 
     /// Caps of the sink pad's template.
     package static let caps = "video/x-raw; \(InputMemory.templateCaps)"
@@ -117,32 +106,23 @@ package final class InputChain: @unchecked Sendable {
         // This probe is behind the queue, because caps and tag events must not affect frames that are still queued in
         // front of them. Only this thread applies the geometry, between frames: a half-applied one cannot be
         // negotiated. On the queue's own pad, a caps event could still overtake a frame: see `dropFramesOfOtherCaps`.
-        behindQueue.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
-            var other: Event?
+        behindQueue.addProbe([.downstreamEvent, .buffer]) { [weak self, own = behindQueue.unowned] item in
+            guard let self else { return .pass }
             switch item {
-            case .event(let event):
-                other = event.asProgressive(below: VideoInfo.fewestInterlacedRows)
-                self?.apply(other ?? event)
-            case .buffer(let frame): if self?.begin(frame) == false { return .drop }
-            case .query: break
+            case .event(let event): return take(event, own)
+            case .buffer(let frame): return take(frame, own)
+            case .query: return .pass
             }
-            self?.applyGeometryIfChanged()
-            if let other { return .replaceEvent(other) }
-            guard case .buffer(let frame) = item, self?.deliverDirectly(frame) == true else { return .pass }
-            self?.countBusy()
-            return .drop
         }
         exit.setChainFunction { [weak self] buffer in
             guard let self else { return .ok }
-            self.deliver(buffer, self.state.read(\.converted))
-            self.countBusy()
+            deliver(buffer, conversion.converted)
+            countBusy()
             return .ok
         }
         exit.setEventFunction { [weak self] event in
-            if let info = event.caps.flatMap(VideoInfo.init(caps:)) {
-                self?.state.withLock {
-                    $0.converted.caps = event; $0.converted.size = (info.width, info.height)
-                }
+            if let self, let info = event.caps.flatMap(VideoInfo.init(caps:)) {
+                (conversion.converted.caps, conversion.converted.size) = (event, (info.width, info.height))
             }
             return .handled(true)
         }
@@ -160,11 +140,7 @@ package final class InputChain: @unchecked Sendable {
     /// Sets the size of the frames that leave and how the input fits into it, at any time.
     /// - Parameter fit: nil: as before.
     package func configure(width: Int, height: Int, fit: Fit?) {
-        state.withLock {
-            $0.target = (width, height)
-            $0.fit = fit ?? $0.fit
-            $0.geometryChanged = true
-        }
+        target.withLock { $0 = ConversionPlan.Target(width: width, height: height, fit: fit ?? $0.fit) }
     }
 
     /// Calls `handler` when a frame is lost: in the leaky queue, which drops the oldest frame of a live input (other
@@ -211,11 +187,8 @@ package final class InputChain: @unchecked Sendable {
         gate.reset()
         encoded.reset()
         order.clear()
-        state.withLock {
-            ($0.rotation, $0.arriving, $0.input) = (.none, (nil, .none), nil)
-            ($0.inputCaps, $0.caps, $0.route, $0.scaler) = ("", nil, .elements, nil)
-            $0.hasCaps = false
-        }
+        conversion.plan = ConversionPlan()
+        state.withLock { ($0.arriving, $0.hasCaps) = ((nil, .none), false) }
     }
 
     package func arrived(_ rotation: ImageRotation) { state.withLock { $0.arriving.rotation = rotation } }
@@ -245,55 +218,57 @@ package final class InputChain: @unchecked Sendable {
         handler(info.isShownHigherThanWide != (rotation.swapsSides && !encoded.isOn))
     }
 
-    private func apply(_ event: Event) {
+    // MARK: Behind the queue
+
+    private func take(_ event: Event, _ entry: Pad) -> ProbeVerdict {
         switch event.kind {
         case .caps:
-            guard let caps = event.caps, let info = VideoInfo(caps: caps) else { return }
-            let text = caps.description
-            state.withLock { state in
-                // Setting the crop makes upstream send its caps again; to react to those would loop forever.
-                guard state.inputCaps != text else { return }
-                state.inputCaps = text
-                state.caps = event
-                state.input = info
-                state.hasInterlaceFlags = false
-                state.geometryChanged = true
-            }
+            let other = event.asProgressive(below: VideoInfo.fewestInterlacedRows)
+            let isForElements = conversion.plan.take(
+                caps: other ?? event, isFirst: entry.currentCaps == nil, target.withLock { $0 })
+            guard isForElements else { return .drop }
+            setUpElements()
+            return other.map(ProbeVerdict.replaceEvent) ?? .pass
         case .customDownstream:
-            guard let structure = event.structure, structure.name == ImageRotation.eventName,
+            if let structure = event.structure, structure.name == ImageRotation.eventName,
                 let rotation = structure.string("rotation").map(ImageRotation.init(tag:))
-            else { return }
-            state.withLock {
-                $0.rotation = rotation
-                $0.geometryChanged = true
+            {
+                conversion.plan.turn(rotation)
             }
         default: break
         }
+        return .pass
     }
 
-    /// A frame has left the queue.
-    /// - Returns: false if it is not of the present caps: it is lost, and counted.
-    private func begin(_ frame: Buffer) -> Bool {
-        if state.read(\.input)?.shortage(of: frame) != nil {
+    private func take(_ frame: Buffer, _ entry: Pad) -> ProbeVerdict {
+        conversion.began = MonotonicTime.now
+        switch conversion.plan.take(frame, target.withLock { $0 }) {
+        case .lost:
             gate.countDropped()
-            return false
+            return .drop
+        case .passesBy(let scaler, let shape):
+            // A damaged frame is the elements' to refuse.
+            guard let frame = scaler.map({ $0.scaled(frame) }) ?? frame else { break }
+            deliver(frame, shape)
+            countBusy()
+            return .drop
+        case .needsElements: break
         }
-        state.withLock { state in
-            state.began = MonotonicTime.now
-            guard !state.hasInterlaceFlags, frame.isInterlaced, state.input?.isMixed == true else { return }
-            (state.hasInterlaceFlags, state.geometryChanged) = (true, true)
+        if let held = conversion.plan.beginHeld() {
+            entry.send(held)
+            conversion.plan.endHeld()
+        } else {
+            setUpElements()
         }
-        return true
+        return .pass
     }
 
-    private func applyGeometryIfChanged() {
-        let changed = state.withLock {
-            exchange(&$0.geometryChanged, with: false) ? ($0.target, $0.fit, $0.rotation, $0.input) : nil
-        }
-        guard let (target, fit, rotation, input) = changed else { return }
-        setRoute(to: target, fit, rotation)
-        let isUnflagged = state.read { $0.input?.isMixed == true && !$0.hasInterlaceFlags }
-        deinterlace.set("mode", isUnflagged ? "interlaced" : "auto")
+    private func setUpElements() {
+        guard let geometry = conversion.plan.takeGeometry() else { return }
+        let (target, fit, rotation, input) = (
+            geometry.target.size, geometry.target.fit, geometry.rotation, geometry.input
+        )
+        deinterlace.set("mode", geometry.isUnflagged ? "interlaced" : "auto")
         if let caps = try? Caps(PlainFormats.caps(for: input, fit)) { formatFilter.set("caps", caps: caps) }
         let before = rotation.swapsSides ? (width: target.height, height: target.width) : target
         let turned = try? Caps(EncoderFrame.caps(width: before.width, height: before.height))
@@ -315,43 +290,10 @@ package final class InputChain: @unchecked Sendable {
         crop.set("bottom", cut.vertical)
     }
 
-    /// Decides if the next frames pass the elements by. The elements get the same caps and geometry all the same, so
-    /// that they can take over with any frame.
-    private func setRoute(to target: (width: Int, height: Int), _ fit: Fit, _ rotation: ImageRotation) {
-        let (input, event) = state.read { ($0.input, $0.caps) }
-        var route = InputRoute.elements
-        var scaler: FrameScaler?
-        var caps = event
-        if let input, let own = event?.caps {
-            route = InputRoute(own, input, target: target, fit: fit, rotation: rotation)
-            if case .scaler(let placement) = route {
-                let format = OutputFormat(width: target.width, height: target.height, framerate: input.framerate)
-                let sent = try? Caps(format.capsText)
-                scaler = sent.flatMap(VideoInfo.init(caps:)).flatMap { FrameScaler(input, to: $0, placement) }
-                caps = sent.map(Event.caps)
-                if scaler == nil { route = .elements }
-            }
+    private func deliver(_ buffer: Buffer, _ shape: ConversionPlan.Shape) {
+        if exchange(&conversion.announced, with: shape.caps) !== shape.caps, let caps = shape.caps {
+            processing.store(caps: caps)
         }
-        state.withLock { ($0.route, $0.scaler, $0.direct.caps, $0.direct.size) = (route, scaler, caps, target) }
-    }
-
-    /// Returns false if the frame is to go through the elements.
-    private func deliverDirectly(_ frame: Buffer) -> Bool {
-        let (route, scaler, shape) = state.read { ($0.route, $0.scaler, $0.direct) }
-        switch route {
-        case .elements: return false
-        case .unchanged: deliver(frame, shape)
-        case .scaler:
-            // A damaged frame is the elements' to refuse.
-            guard let scaled = scaler?.scaled(frame) else { return false }
-            deliver(scaled, shape)
-        }
-        return true
-    }
-
-    private func deliver(_ buffer: Buffer, _ shape: Shape) {
-        let isNew = state.withLock { exchange(&$0.announced, with: shape.caps) !== shape.caps }
-        if isNew, let caps = shape.caps { processing.store(caps: caps) }
         // The sink pad's probe has replaced the time stamp by the running time.
         let time = buffer.pts
         let frame = EncoderFrame(buffer: buffer, size: shape.size, runningTime: time)
@@ -368,7 +310,7 @@ package final class InputChain: @unchecked Sendable {
     }
 
     private func countBusy() {
-        if let began = state.withLock({ $0.began.take() }) { busy.add(MonotonicTime.now - began) }
+        if let began = conversion.began.take() { busy.add(MonotonicTime.now - began) }
     }
 
     /// Delivers an encoded frame, on upstream's thread.
@@ -398,7 +340,7 @@ package final class InputChain: @unchecked Sendable {
             // handler.
             guard let self, self.gate.isOpen else { return }
             let element = element.retained
-            let size = self.state.read(\.target)
+            let size = self.target.withLock(\.size)
             let now = element.currentRunningTime
             self.deliver { blackFrames, _ in
                 blackFrames.frame(width: size.width, height: size.height, now: now)

@@ -26,8 +26,8 @@ final class LiveSourcePad: Sendable {
     private let log: DebugCategory
     private let work = DispatchSemaphore(value: 0)
     private let configuredLatency = Mutex<ClockTime>(0)
-    /// A push has found downstream flushing: it gets the stream again, for it may have been restarted.
-    private let needsStream = Atomic(false)
+    /// A push has found downstream flushing, which takes the segment from it.
+    private let needsSegment = Atomic(false)
     /// The streaming thread does not wait, because another thread waits for the end of its turn.
     private let isReleased = Atomic(false)
     /// The pad's task is to run. A lock, so that `resume` starts no task again that the pad's deactivation has stopped.
@@ -117,23 +117,23 @@ final class LiveSourcePad: Sendable {
         wake()
     }
 
-    /// Waits until `wake`.
+    /// Waits until `wake`; the last act of a turn.
     /// - Parameter time: longest wait, ns; nil: without limit.
     func wait(atMost time: ClockTime?) {
         guard !isReleased.load(ordering: .relaxed) else { return }
-        guard let time else { return work.wait() }
-        _ = work.wait(timeout: .now() + .nanoseconds(Int(clamping: time)))
+        let limit = time.map { DispatchTime.now() + .nanoseconds(Int(clamping: $0)) } ?? .distantFuture
+        pad.betweenTurns { _ = work.wait(timeout: limit) }
     }
 
     /// Pushes a buffer and carries out what its flow return asks of the pad. The owner pushes nothing after `end` and `fail`.
     /// - Parameter remedy: an element that converts between formats.
     func push(_ buffer: Buffer, from kind: OutputPad, remedy: String) -> FlowDuty {
-        restoreStream()
+        restoreSegment()
         let flow = pad.push(buffer)
         let duty = FlowDuty(flow, of: kind)
         switch duty {
         case .goOn: break
-        case .tryAgain: if flow == .flushing { needsStream.store(true, ordering: .relaxed) }
+        case .tryAgain: if flow == .flushing { needsSegment.store(true, ordering: .relaxed) }
         case .end:
             // Each of downstream's sinks is to post its EOS.
             pad.push(Event.eos())
@@ -143,12 +143,12 @@ final class LiveSourcePad: Sendable {
     }
 
     func pushGap(at time: ClockTime, _ duration: ClockTime) {
-        restoreStream()
+        restoreSegment()
         pad.push(Event.gap(at: time, duration: duration))
     }
 
-    private func restoreStream() {
-        if needsStream.exchange(false, ordering: .relaxed) || pad.peerLacksStream { pad.repeatStream() }
+    private func restoreSegment() {
+        if needsSegment.exchange(false, ordering: .relaxed) || pad.lacksSegment { pad.push(Event.timeSegment()) }
     }
 
     func announce(_ id: String, _ groupID: UInt32, caps: String?) {

@@ -161,24 +161,64 @@ struct PadTests {
         #expect(answer.live && answer.minimum == 40_000_000)
     }
 
-    /// A branch that has been set to READY or NULL has lost the events that precede its first buffer.
+    /// GStreamer itself repeats the events of the stream to a branch that has been set to READY or NULL.
     @Test func aRestartedPeerGetsTheStreamAgain() throws {
         let joined = try Joined()
-        #expect(!joined.source.peerLacksStream)
+        #expect(!joined.source.lacksSegment)
         joined.sink.setActive(false)
         joined.sink.setActive(true)
-        #expect(joined.source.peerLacksStream)
+        #expect(joined.source.lacksSegment)
         joined.events.withLock { $0 = [] }
-        joined.source.repeatStream()
         #expect(joined.source.push(buffer(5)) == .ok)
         #expect(joined.events.withLock { $0 } == [.streamStart, .caps, .segment])
-        #expect(!joined.source.peerLacksStream)
+        #expect(!joined.source.lacksSegment)
+    }
+
+    private static let flushes: [(String, @Sendable (Joined, Event) -> Void)] = [
+        ("into the peer", { $0.sink.send($1) }), ("through the pad", { $0.source.push($1) }),
+        ("from downstream", { $0.source.send($1) }),
+    ]
+
+    /// Behind a flush, whichever way it came, GStreamer repeats all but the segment.
+    @Test func aFlushTakesTheSegment() throws {
+        for (name, flush) in Self.flushes {
+            let joined = try Joined()
+            joined.source.setEventFunction { _ in .handled(true) }
+            for event in [Event.flushStart(), .flushStop(), .flushStop()] { flush(joined, event) }
+            #expect(joined.source.lacksSegment, "\(name)")
+            #expect(joined.source.currentCaps != nil && joined.sink.currentCaps != nil, "\(name)")
+            joined.source.push(Event.timeSegment())
+            #expect(joined.source.push(buffer(5)) == .ok, "\(name)")
+            #expect(joined.sink.stickySegment != nil && !joined.source.lacksSegment, "\(name)")
+        }
+    }
+
+    /// A pad that is flushing takes no segment, and one that is not active no event at all.
+    @Test func aPadRepeatsTheStreamThatHasComeToAnother() throws {
+        let (origin, joined) = (Pad(name: "origin", direction: .sink), try Joined())
+        origin.setEventFunction { [source = joined.source] in
+            source.push($0)
+            return .handled(true)
+        }
+        origin.setActive(true)
+        defer { origin.setActive(false) }
+        joined.source.setActive(false)
+        origin.send(Event.streamStart(id: "other", groupID: 2))
+        origin.send(Event.caps(try Caps("application/x-other")))
+        origin.send(Event.timeSegment())
+        joined.source.setActive(true)
+        #expect(joined.source.lacksSegment)
+        joined.events.withLock { $0 = [] }
+        joined.source.repeatStream(of: origin)
+        #expect(joined.events.withLock { $0 } == [.streamStart, .caps, .segment])
+        #expect(joined.source.push(buffer(5)) == .ok)
+        #expect(joined.sink.currentCaps?.first?.name == "application/x-other" && !joined.source.lacksSegment)
     }
 
     @Test func anUnlinkedPadLacksNothing() throws {
         let joined = try Joined()
         joined.source.unlink(joined.sink)
-        #expect(!joined.source.peerLacksStream)
+        #expect(!joined.source.lacksSegment)
     }
 }
 

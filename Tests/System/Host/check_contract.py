@@ -137,17 +137,20 @@ def a_branch_that_is_restarted_or_flushed_gets_frames_again():
     times = host.count("out")
     host.play().connected()
     queue = host["q"]
-    for name in ("restart", "flush"):
+    for name, pad in (("restart", None), ("flush", queue.get_static_pad("sink")),
+                      ("flush from downstream", host.element.get_static_pad("src"))):
         host.more(times)
-        if name == "restart":
+        if pad is None:
             queue.set_state(Gst.State.NULL)
             time.sleep(0.2)
             queue.sync_state_with_parent()
         else:
-            queue.get_static_pad("sink").send_event(Gst.Event.new_flush_start())
+            pad.send_event(Gst.Event.new_flush_start())
             time.sleep(0.2)
-            queue.get_static_pad("sink").send_event(Gst.Event.new_flush_stop(False))
+            pad.send_event(Gst.Event.new_flush_stop(False))
         host.more(times, what=f"frames after the {name}")
+        if queue.get_static_pad("src").get_sticky_event(Gst.EventType.SEGMENT, 0) is None:
+            raise Problem(f"no segment after the {name}")
     host.end()
 
 
@@ -177,6 +180,15 @@ def a_consumer_of_the_preview_cannot_stop_the_camera():
     sent = host.stat("frames-sent")
     host.wait("frames sent during a flush", lambda: host.stat("frames-sent") > sent + 40)
     preview.send_event(Gst.Event.new_flush_stop(True))
+    sink = Gst.ElementFactory.make("fakesink", "p")
+    sink.set_property("async", False)
+    host.pipeline.add(sink)
+    previewed = host.count("p")
+    preview.link(sink.get_static_pad("sink"))
+    sink.sync_state_with_parent()
+    host.more(previewed, 10, "frames of a preview that was flushed")
+    if sink.get_static_pad("sink").get_sticky_event(Gst.EventType.SEGMENT, 0) is None:
+        raise Problem("no segment in front of the preview's frames")
     host.end()
 
 
