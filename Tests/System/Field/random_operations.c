@@ -613,16 +613,20 @@ static void restart_child (Line *line)
 
 static void flush_branch (Line *line)
 {
-    /* A pad of GStreamer's own waits in flush-stop for its task. So does ours, in PAUSED, behind a sink that has prerolled. */
-    gboolean is_above = url != NULL && GST_STATE (line->pipeline) == GST_STATE_PLAYING && below (2);
-    g_autoptr (GstPad) pad = is_above && line->preview_pad != NULL && below (2) ? gst_object_ref (line->preview_pad)
-                             : is_above ? gst_element_get_static_pad (line->element, "src")
-                                        : gst_element_get_static_pad (line->queue, "sink");
-    begin (is_above ? "a flush from downstream" : "a flush of the branch behind");
-    gst_pad_send_event (pad, gst_event_new_flush_start ());
+    g_autoptr (GstPad) sink = gst_element_get_static_pad (line->queue, "sink");
+    g_autoptr (GstPad) above = url == NULL || below (2) ? NULL
+                               : line->preview_pad != NULL && below (2)
+                                   ? gst_object_ref (line->preview_pad)
+                                   : gst_element_get_static_pad (line->element, "src");
+    begin (above != NULL ? "a flush from downstream" : "a flush of the branch behind");
+    /* Behind a flush upstream, flush-stop waits for the pad's task, which may be in a push: this ends it. */
+    gst_pad_send_event (sink, gst_event_new_flush_start ());
+    if (above != NULL)
+        gst_pad_send_event (above, gst_event_new_flush_start ());
     g_usleep (below (30000));
-    for (int i = below (2); i >= 0; i--)
-        gst_pad_send_event (pad, gst_event_new_flush_stop (below (2)));
+    for (int i = below (2); above != NULL && i >= 0; i--)
+        gst_pad_send_event (above, gst_event_new_flush_stop (below (2)));
+    gst_pad_send_event (sink, gst_event_new_flush_stop (below (2)));
 }
 
 static GstPadProbeReturn hold_up (GstPad *pad G_GNUC_UNUSED, GstPadProbeInfo *info G_GNUC_UNUSED, gpointer data G_GNUC_UNUSED)
