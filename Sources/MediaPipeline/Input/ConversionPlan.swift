@@ -1,9 +1,9 @@
-// What becomes of the frames behind the input's queue, as a value: whether they pass the elements by, and what the elements
-// lack in front of a frame that needs them. It knows no pad and no thread.
+// Decides, behind the queue of the input, whether a frame goes through the chain of GStreamer elements or bypasses it,
+// and which caps and geometry that chain needs before the frame. A value: it knows no pad and no thread.
 package import GStreamerKit
 
 package struct ConversionPlan {
-    /// How the frames leave.
+    /// Size and fit of the converted frames.
     package struct Target: Sendable {
         package var size = (width: 1280, height: 704)
         package var fit = Fit.crop
@@ -29,7 +29,7 @@ package struct ConversionPlan {
         case needsElements
     }
 
-    /// What the elements are set to.
+    /// Size, fit, rotation and interlacing for which the elements of the chain are configured.
     package struct Geometry {
         package let target: Target
         package let rotation: ImageRotation

@@ -124,7 +124,7 @@ package struct InboundRTP<Packet: PacketStorage> {
         let ssrc = packet.bigEndian32(at: 8)
         var frame = unshown.removeValue(forKey: ssrc) ?? Unshown(beginsStream: received[ssrc] == nil)
         let timestamp = frame.packets.first?.withBytes { $0.bigEndian32(at: 4) }
-        // Whether a frame ends is the remote peer's choice, and the stream need not be selected.
+        // The remote peer may never send the marker that ends a frame, nor a packet that selects the stream.
         if let timestamp, timestamp != packet.bigEndian32(at: 4) || frame.packets.count >= Self.maximumUnshown {
             frame = Unshown(beginsStream: false)
         }
