@@ -19,8 +19,7 @@ struct EncodedEcho {
         bin = try EncodedVideoBin.makeReceiver(codec)
         let end = Pad(name: "echo", direction: .sink)
         let echoed = Pad(name: "echoed", direction: .source)
-        // The caps of the frames, and the delta frames dropped since a pause ended; nil: a keyframe has come since then.
-        let state = Mutex<(caps: Caps?, droppedDeltas: Int?)>((nil, nil))
+        let state = Mutex<(caps: Caps?, wait: KeyframeWait)>((nil, KeyframeWait(isWaiting: false)))
         end.setEventFunction { event in
             if let caps = event.caps { state.withLock { $0.caps = caps } }
             if [.streamStart, .caps, .segment].contains(event.kind) { echoed.push(event) }
@@ -28,17 +27,17 @@ struct EncodedEcho {
         }
         end.setChainFunction { [end = end.unowned] frame in
             let isPaused = painter.isPaused
-            let (caps, dropped) = state.withLock { state in
-                let dropped = isPaused ? 0 : frame.isDeltaUnit ? state.droppedDeltas : nil
-                state.droppedDeltas = isPaused ? 0 : dropped.map { $0 + 1 }
-                return (state.caps, dropped)
-            }
             // A keyframe that came before the message which ends the pause was dropped. LiveKit's server, too, forwards from
             // the next keyframe on.
-            if let dropped {
-                if !isPaused, dropped % 15 == 0 { end.push(Event.forceKeyUnitUpstream()) }
-                return .ok
+            let (caps, step) = state.withLock { state -> (Caps?, KeyframeWait.Step) in
+                guard !isPaused else {
+                    state.wait.begin()
+                    return (state.caps, .drop)
+                }
+                return (state.caps, state.wait.add(isKeyframe: !frame.isDeltaUnit))
             }
+            if step == .dropAndRequest { end.push(Event.forceKeyUnitUpstream()) }
+            guard step == .pass else { return .ok }
             faults.frameArrived()
             painter.pass()
             if !faults.isOn(.silent) {

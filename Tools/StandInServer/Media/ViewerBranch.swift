@@ -11,7 +11,7 @@ final class ViewerBranch: @unchecked Sendable {
     private let stamp: (_ buffer: Buffer, _ now: ClockTime) -> Bool
 
     /// - Parameters:
-    ///   - requestKeyframe: called when the viewer needs a keyframe, also to begin with.
+    ///   - requestKeyframe: called when the viewer requests a keyframe.
     ///   - stamp: gives a buffer its time in the viewer's pipeline, whose running time is `now`; false drops the buffer.
     private init(
         _ kind: MediaKind, into element: Element, requestKeyframe: (@Sendable () -> Void)? = nil,
@@ -32,12 +32,12 @@ final class ViewerBranch: @unchecked Sendable {
 
     /// Encoded frames, from a keyframe on.
     static func encoded(_ source: Viewers.EncodedSource, into sender: Element) -> ViewerBranch {
-        var needsKeyframe = true
+        var wait = KeyframeWait(isWaiting: true)
         return ViewerBranch(.video, into: sender, requestKeyframe: source.requestKeyframe) { frame, now in
-            guard !(needsKeyframe && frame.isDeltaUnit) else { return false }
-            needsKeyframe = false
+            let step = wait.add(isKeyframe: !frame.isDeltaUnit)
+            if step == .dropAndRequest { source.requestKeyframe() }
             frame.pts = now
-            return true
+            return step == .pass
         }
     }
 
@@ -71,7 +71,6 @@ final class ViewerBranch: @unchecked Sendable {
         }
         pad.setActive(true)
         try pad.link(element.pad("sink"))
-        requestKeyframe?()
     }
 
     func push(_ buffer: Buffer, _ caps: Caps) {
