@@ -1,6 +1,5 @@
+import StandInServer
 import Testing
-
-@testable import StandInServer
 
 @Suite
 struct KeyframeWaitTests {
