@@ -5,7 +5,8 @@ package import GStreamerKit
 import Synchronization
 import WebRTCTransport
 
-package final class VideoOutput: Sendable {
+// @unchecked: `stream` belongs to one thread; the rest locks itself.
+package final class VideoOutput: @unchecked Sendable {
     private let source: LiveSourcePad
     private let element: ElementHandle
     private let log: DebugCategory
@@ -29,10 +30,18 @@ package final class VideoOutput: Sendable {
         let identity = StreamIdentity()
         /// Tags and the like, pushed in order with the frames.
         var events: [Event] = []
-        /// STREAM_START, CAPS and SEGMENT have left.
-        var isAnnounced = false
         /// The latest answer to a latency query.
         var answered: ClockTime?
+        /// Output times at which downstream wants keyframes.
+        var keyframeTimes: Set<ClockTime> = []
+        /// Keyed by the media path.
+        var inputs: [PathID: Input] = [:]
+    }
+    private let state = StateLock(State())
+    /// What has left. Only for the pad's streaming thread, and for `activate` before that starts.
+    private struct Stream {
+        /// STREAM_START, CAPS and SEGMENT have left.
+        var isAnnounced = false
         var black: Buffer?
         /// The negotiated format with memory for frames of it, and true if downstream takes frames with strides of their
         /// own.
@@ -42,12 +51,8 @@ package final class VideoOutput: Sendable {
         var needsLayout = false
         /// Caps of the encoded frame that left last.
         var encodedCaps: Caps?
-        /// Output times at which downstream wants keyframes.
-        var keyframeTimes: Set<ClockTime> = []
-        /// Keyed by the media path.
-        var inputs: [PathID: Input] = [:]
     }
-    private let state = StateLock(State())
+    private var stream = Stream()
     /// Counts changes of decoded frames. An encoder refines a repeated frame at first only, so a small tolerance is enough.
     package let motion = MotionMeter(tolerance: 2)
     /// The playout delay of the element.
@@ -55,9 +60,8 @@ package final class VideoOutput: Sendable {
     private let keyframeInterval = Mutex(Duration.zero)
     /// A struct, because a closure stored directly in a `Mutex` gains a reabstraction thunk at each access and keeps
     /// it, which leaks memory with every frame.
-    private struct Filling { var mayBegin: @Sendable () -> Bool = { true } }
-    private let filling = Mutex(Filling())
     private struct Handlers {
+        var mayFill: @Sendable () -> Bool = { true }
         var onEnd: @Sendable () -> Void = {}
         var onUpstreamEvent: @Sendable (Event) -> Bool = { _ in false }
     }
@@ -133,14 +137,14 @@ package final class VideoOutput: Sendable {
 
     /// `mayFill` returns false for an input that waits while nothing is sent. With `timestamps=capture` its timeline
     /// waits too, so gaps in the output are not filled.
-    package func onFill(_ mayFill: @escaping @Sendable () -> Bool) { filling.withLock { $0.mayBegin = mayFill } }
+    package func onFill(_ mayFill: @escaping @Sendable () -> Bool) { handlers.withLock { $0.mayFill = mayFill } }
 
     /// - Parameters:
     ///   - end: called on the streaming thread when downstream has enough.
     ///   - upstreamEvent: called with an event of downstream that is not for this stream.
     package func on(
         end: @escaping @Sendable () -> Void, upstreamEvent: @escaping @Sendable (Event) -> Bool
-    ) { handlers.withLock { $0 = Handlers(onEnd: end, onUpstreamEvent: upstreamEvent) } }
+    ) { handlers.withLock { ($0.onEnd, $0.onUpstreamEvent) = (end, upstreamEvent) } }
 
     /// The stream has ended.
     package var hasEnded: Bool { state.read(\.scheduler.hasEnded) }
@@ -247,6 +251,7 @@ package final class VideoOutput: Sendable {
     // MARK: Pad functions
 
     private func activate(_ active: Bool) {
+        if active { stream = Stream() }
         state.withLock { state in
             if active {
                 let configuration = state.scheduler.configuration
@@ -258,7 +263,6 @@ package final class VideoOutput: Sendable {
                 (state.scheduler.isActive, state.scheduler.isPlaying) = (true, isPlaying)
             } else {
                 state.scheduler.deactivate()
-                state.black = nil
             }
         }
     }
@@ -291,7 +295,7 @@ package final class VideoOutput: Sendable {
     /// Requests a keyframe if its time has come: the service makes one at once, so a request for later has to wait here.
     /// - Returns: the time to the next request, ns.
     private func requestDueKeyframe(_ now: ClockTime?) -> ClockTime? {
-        guard !state.read(\.keyframeTimes.isEmpty) else { return nil }
+        guard !state.read({ $0.keyframeTimes.isEmpty }) else { return nil }
         let (isDue, left) = state.withLock { state -> (Bool, ClockTime?) in
             guard let now = now.map({ state.scheduler.moved($0) }) else {
                 return (false, nil)
@@ -317,12 +321,12 @@ package final class VideoOutput: Sendable {
     private func turn() {
         let now = element.unowned.currentRunningTime
         let pipelineLatency = source.pipelineLatency
-        let mayFill = filling.withLock(\.mayBegin)()
+        let mayFill = handlers.withLock(\.mayFill)()
         let untilKeyframe = requestDueKeyframe(now)
         let (events, step) = state.withLock { state in
             state.scheduler.pipelineLatency = pipelineLatency
             // Before the announcement there is no stream that a tag could belong to.
-            guard state.isAnnounced, state.scheduler.isActive, !state.scheduler.hasEnded, !state.events.isEmpty else {
+            guard stream.isAnnounced, state.scheduler.isActive, !state.scheduler.hasEnded, !state.events.isEmpty else {
                 return ([Event](), state.scheduler.next(now: now, mayFill: mayFill))
             }
             defer { state.events.removeAll() }
@@ -333,7 +337,7 @@ package final class VideoOutput: Sendable {
         case .wait(let time): source.wait(atMost: untilKeyframe.map { min($0, time ?? $0) } ?? time)
         case .stop: source.wait(atMost: nil)
         case .negotiate: negotiate()
-        case .segment: if state.read(\.isAnnounced) { source.pad.push(Event.timeSegment()) }
+        case .segment: if stream.isAnnounced { source.pad.push(Event.timeSegment()) }
         case .changeFormat(let format): apply(format)
         case .push(.frame(let frame), let stamp): push(frame, stamp)
         case .push(.black, let stamp): push(black().map { Frame(buffer: $0) }, stamp)
@@ -345,17 +349,14 @@ package final class VideoOutput: Sendable {
     }
 
     private func black() -> Buffer? {
-        state.withLock { state in
-            state.black = state.black ?? state.scheduler.format.videoInfo.flatMap(Buffer.blackI420)
-            return state.black
-        }
+        stream.black = stream.black ?? format.videoInfo.flatMap(Buffer.blackI420)
+        return stream.black
     }
 
     /// The frame itself stays as it is, because it may be repeated.
     private func stamped(_ frame: Frame, _ stamp: OutputScheduler<Frame>.Stamp) -> Buffer? {
-        let (layout, takesStrides) = state.read { ($0.layout, $0.takesStrides) }
         let source: Buffer? =
-            if frame.caps == nil, !takesStrides, let layout {
+            if frame.caps == nil, !stream.takesStrides, let layout = stream.layout {
                 frame.buffer.inDefaultLayout(layout.video, from: layout.pool)
             } else {
                 frame.buffer
@@ -390,17 +391,10 @@ package final class VideoOutput: Sendable {
 
     /// - Parameter encodedCaps: the caps of an encoded frame that follows.
     private func announceIfNeeded(_ encodedCaps: Caps? = nil) {
-        let (isFirst, identity, format, isChanged) = state.withLock { state in
-            defer {
-                state.isAnnounced = true
-                if let encodedCaps { state.encodedCaps = encodedCaps }
-            }
-            return (
-                !state.isAnnounced, state.identity, state.scheduler.negotiated,
-                encodedCaps != nil && encodedCaps != state.encodedCaps
-            )
-        }
-        if isFirst {
+        let isChanged = encodedCaps != nil && encodedCaps != stream.encodedCaps
+        if let encodedCaps { stream.encodedCaps = encodedCaps }
+        if !exchange(&stream.isAnnounced, with: true) {
+            let (identity, format) = state.withLock { ($0.identity, $0.scheduler.negotiated) }
             source.announce(identity.id, identity.groupID, caps: encodedCaps?.description ?? format?.capsText)
         } else if isChanged, let encodedCaps {
             source.pad.push(Event.caps(encodedCaps))
@@ -438,26 +432,25 @@ package final class VideoOutput: Sendable {
     /// Asks downstream, behind the first frame that it takes, how frames may lie in memory: in front of one, a queue whose
     /// thread waits in PAUSED would not answer.
     private func learnLayout() {
-        let format = state.withLock { exchange(&$0.needsLayout, with: false) ? $0.scheduler.negotiated : nil }
-        guard let format, let caps = try? Caps(format.capsText) else { return }
-        let takesStrides = source.pad.peerTakesStrides(caps)
-        state.withLock { $0.takesStrides = takesStrides }
+        guard exchange(&stream.needsLayout, with: false), let format = negotiatedFormat,
+            let caps = try? Caps(format.capsText)
+        else { return }
+        stream.takesStrides = source.pad.peerTakesStrides(caps)
     }
 
     private func apply(_ format: OutputFormat) {
-        let change = state.withLock { state -> (isAnnounced: Bool, needsLatency: Bool, inputs: [Input])? in
+        let change = state.withLock { state -> (needsLatency: Bool, inputs: [Input])? in
             guard state.scheduler.setFormat(format) else { return nil }
-            (state.black, state.takesStrides, state.needsLayout) = (nil, false, true)
-            state.layout = format.videoInfo.flatMap { video in BufferPool(size: video.size).map { (video, $0) } }
-            let needsLatency = state.answered.map { $0 != state.scheduler.latency } ?? false
-            return (state.isAnnounced, needsLatency, Array(state.inputs.values))
+            return (state.answered.map { $0 != state.scheduler.latency } ?? false, Array(state.inputs.values))
         }
         guard let change else { return }
+        (stream.black, stream.takesStrides, stream.needsLayout) = (nil, false, true)
+        stream.layout = format.videoInfo.flatMap { video in BufferPool(size: video.size).map { (video, $0) } }
         if change.needsLatency { element.unowned.post(Message.latency(element.unowned)) }
         log(
             .info, element.unowned,
             "output is \(format.width)x\(format.height) at \(format.framerate.0)/\(format.framerate.1)")
-        if !change.isAnnounced {
+        if !stream.isAnnounced {
             announceIfNeeded()
         } else if let caps = try? Caps(format.capsText) {
             source.pad.push(Event.caps(caps))
