@@ -29,6 +29,11 @@ public final class StateLock<State>: @unchecked Sendable {
         return withExtendedLifetime(outcome) { outcome.result }
     }
 
+    /// Changes values only, such as counters: `body` gives up no object.
+    @inlinable public func adjust<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
+        lock.withLock { _ in body(&value) }
+    }
+
     /// Reads. Nothing is given up, so that no former value is kept: a copy retains every object of the state.
     @inlinable public func read<Result: Sendable>(_ body: (State) -> Result) -> Result {
         lock.withLock { _ in body(value) }

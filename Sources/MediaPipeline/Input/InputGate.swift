@@ -29,6 +29,11 @@ package final class InputGate: Sendable {
         state.withLock { body(&$0.policy) }
     }
 
+    /// As `update`, where nothing is given up.
+    private func adjust<Result: Sendable>(_ body: (inout Policy) -> Result) -> Result {
+        state.adjust { body(&$0.policy) }
+    }
+
     /// Changes the policy, and lets a thread that waits look again.
     private func change(_ body: (inout Policy) -> Void) {
         let wait = state.withLock { state in
@@ -146,19 +151,19 @@ package final class InputGate: Sendable {
     /// Sets the nominal frame rate of new caps.
     package func set(framerate: (Int, Int)?) { update { $0.set(framerate: framerate) } }
 
-    func countRateLimited() { update { $0.counters.framesRateLimited &+= 1 } }
-    func countSent() { update { $0.counters.framesSent &+= 1 } }
-    func countDroppedToKeyframe() { update { $0.counters.droppedToKeyframe &+= 1 } }
+    func countRateLimited() { adjust { $0.counters.framesRateLimited &+= 1 } }
+    func countSent() { adjust { $0.counters.framesSent &+= 1 } }
+    func countDroppedToKeyframe() { adjust { $0.counters.droppedToKeyframe &+= 1 } }
     /// Counts a frame that a busy queue, encoder or processor lost.
-    package func countDropped() { update { $0.counters.droppedBusy &+= 1 } }
+    package func countDropped() { adjust { $0.counters.droppedBusy &+= 1 } }
     package func countIncomplete() {
-        update {
+        adjust {
             $0.counters.framesIn &+= 1
             $0.counters.droppedIncomplete &+= 1
         }
     }
     /// Counts a frame that no media path took.
-    func countUntaken() { update { $0.countUntaken() } }
+    func countUntaken() { adjust { $0.countUntaken() } }
 
     package func runningTime(of buffer: Buffer) -> ClockTime? {
         let segment = state.read(\.segment)
@@ -218,20 +223,20 @@ package final class InputGate: Sendable {
     ///   if it is kept for a media path, because an input that is not live has waited for a second.
     package func admit(_ buffer: Buffer, pad: Pad, element: Element) -> Admission {
         let (at, present) = (MonotonicTime.now, element.currentRunningTime)
-        let (known, isFollower, step, segment) = state.withLock { state in
+        let (known, isFollower, step, segment) = state.adjust { state in
             state.policy.counters.framesIn &+= 1
             return (state.policy.isLive, state.policy.isFollower, buffer.duration ?? state.policy.step, state.segment)
         }
         let upstream = buffer.pts.flatMap { segment?.runningTime(of: $0) }
         var arrival = Policy.Arrival(at: at, present: present, upstream: upstream, step: step, frame: buffer)
         let isLive = (known ?? learnLiveness(pad)) && !(isFollower && hasOvertaken(arrival))
-        let (time, admission) = update { [arrival] policy -> (ClockTime?, Admission?) in
+        let (time, admission) = adjust { [arrival] policy -> (ClockTime?, Admission?) in
             let time = policy.arrive(arrival, isLive: isLive)
             return (time, isLive ? policy.admitLive(at: time) : nil)
         }
         if let admission { return admission }
         arrival.time = time
-        defer { update { $0.returns(at: MonotonicTime.now) } }
+        defer { adjust { $0.returns(at: MonotonicTime.now) } }
         return admitPaced(arrival, pad: pad, element: element)
     }
 
@@ -276,7 +281,7 @@ package final class InputGate: Sendable {
     ///   the wait.
     private func pace(_ arrival: Policy.Arrival, _ element: Element) -> Admission? {
         guard let time = arrival.time else { return .passes(nil) }
-        guard update({ $0.isDue(time) }) else { return .refused }
+        guard adjust({ $0.isDue(time) }) else { return .refused }
         guard let clock = element.currentClock, let now = element.currentRunningTime else { return .passes(time) }
         let due = Int64(clamping: time) &+ pacing.offset(for: time, now: now, track: ObjectIdentifier(self))
         let wait = state.withLock { state -> ClockWait? in
