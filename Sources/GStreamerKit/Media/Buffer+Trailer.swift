@@ -29,10 +29,16 @@ extension Buffer {
 
     /// The last bytes; fewer if the buffer is shorter.
     package func suffix(_ count: Int) -> [UInt8] {
-        guard let pointer else { return [] }
+        withSuffix(count) { Array($0) }
+    }
+
+    /// Lends the last bytes, without the array of `suffix`.
+    package func withSuffix<Result>(_ count: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         let count = min(max(count, 0), size)
-        return [UInt8](unsafeUninitializedCapacity: count) { bytes, initialized in
-            initialized = Int(gst_buffer_extract(pointer, gsize(size - count), bytes.baseAddress, gsize(count)))
+        return withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) { bytes in
+            guard let pointer else { return body(UnsafeRawBufferPointer(start: nil, count: 0)) }
+            let extracted = gst_buffer_extract(pointer, gsize(size - count), bytes.baseAddress, gsize(count))
+            return body(UnsafeRawBufferPointer(rebasing: bytes[..<Int(extracted)]))
         }
     }
 

@@ -143,10 +143,11 @@ package enum VideoDecoderBin {
     /// Removes the trailers that LiveKit's clients append: a VP9 decoder rejects each frame that has one.
     private static func removeTrailers(_ depayloader: Element, keeping: Bool) {
         depayloader.staticPad("src")?.addProbe(.buffer) { item in
-            guard case .buffer(let frame) = item,
-                let length = FrameTrailer.length(end: frame.suffix(FrameTrailer.envelope), frameSize: frame.size)
-            else { return .pass }
-            guard length < frame.size, let rest = frame.droppingLast(length) else { return .drop }
+            guard case .buffer(let frame) = item else { return .pass }
+            let size = frame.size
+            let found = frame.withSuffix(FrameTrailer.envelope) { FrameTrailer.length(end: $0, frameSize: size) }
+            guard let length = found else { return .pass }
+            guard length < size, let rest = frame.droppingLast(length) else { return .drop }
             if keeping { rest.attachment = frame.suffix(length) }
             return .replace(rest)
         }
