@@ -71,10 +71,13 @@ package struct InboundRTP<Packet: PacketStorage> {
 
     package mutating func end() { (isActive, nextReport, nextKeyframeRequest) = (false, nil, nil) }
 
-    /// When `wake` must be called, if no packet arrives before.
-    @inline(__always) package var nextWake: Duration? {
-        guard isActive else { return nil }
-        return .earlier(.earlier(nextReport, stream.nextWake), nextKeyframeRequest)
+    /// When `wake` must be called, if no packet arrives before. Mutating, because a getter would get a copy of the whole
+    /// receiver, which is a property of a class.
+    package var nextWake: Duration? {
+        mutating get {
+            guard isActive else { return nil }
+            return .earlier(.earlier(nextReport, stream.nextWake), nextKeyframeRequest)
+        }
     }
 
     /// - Parameters:

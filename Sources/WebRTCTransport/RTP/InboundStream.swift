@@ -193,9 +193,10 @@ struct InboundStream<Packet: PacketStorage> {
         guard !filler.isEmpty else { return handOn(received, act) }
         held.append(received)
         guard received.endsFrame || held.count >= Self.maximumHeld else { return }
-        if received.endsFrame, filler.ends(held.map { ($0.packet, $0.codec) }) {
+        if received.endsFrame, filler.ends(held.lazy.map { ($0.packet, $0.codec) }) {
             fillerFrames &+= 1
-            (held, hasLost) = ([], true)
+            held.removeAll(keepingCapacity: true)
+            hasLost = true
         } else {
             release(act)
         }
@@ -203,9 +204,11 @@ struct InboundStream<Packet: PacketStorage> {
 
     /// Hands on the packets that were held.
     private mutating func release(_ act: (InboundAction<Packet>) -> Void) {
-        let packets = held
-        held = []
+        var packets: [Received] = []
+        swap(&packets, &held)
         for packet in packets { handOn(packet, act) }
+        packets.removeAll(keepingCapacity: true)
+        held = packets
     }
 
     private mutating func handOn(_ received: Received, _ act: (InboundAction<Packet>) -> Void) {

@@ -32,20 +32,20 @@ package struct OutboundRTP<Packet: PacketStorage>: Sendable {
     ///   - bytes: those of `packet`, at least a fixed header.
     ///   - running: the running time of its media, ns.
     ///   - random: chooses the first sequence number of the retransmissions of a stream.
-    /// - Returns: see `SentStream.sent`.
-    @discardableResult package mutating func sent(
+    ///   - retired: see `SentStream.sent`.
+    package mutating func sent(
         _ packet: Packet, _ bytes: UnsafeRawBufferPointer, running: Int64?, now: Duration,
-        using random: inout some RandomNumberGenerator
-    ) -> [Packet] {
+        using random: inout some RandomNumberGenerator, retired: inout [Packet]
+    ) {
         let ssrc = bytes.bigEndian32(at: 8)
         if streams[ssrc] == nil {
-            guard streams.count < LocalIdentity.videoSSRCs else { return [] }
+            guard streams.count < LocalIdentity.videoSSRCs else { return }
             let rtx = retransmission.flatMap { wanted in wanted.ssrcs[ssrc].map { ($0, wanted.payloadType) } }
             streams[ssrc] = SentStream(
                 retransmission: rtx, otherTypes: retransmissionTypes,
                 firstSequence: UInt16.random(in: 0..<0x8000, using: &random))
         }
-        return streams[ssrc]?.sent(packet, bytes, running: running, now: now) ?? []
+        streams[ssrc]?.sent(packet, bytes, running: running, now: now, retired: &retired)
     }
 
     /// The sender information of the streams that have sent since the last report.

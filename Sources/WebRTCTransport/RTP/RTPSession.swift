@@ -48,9 +48,11 @@ final class RTPSession: @unchecked Sendable {
         var isSending = true
         private var random = SystemRandomNumberGenerator()
 
-        mutating func sent(_ packet: Buffer, _ bytes: UnsafeRawBufferPointer, now: Duration) -> [Buffer] {
+        mutating func sent(
+            _ packet: Buffer, _ bytes: UnsafeRawBufferPointer, now: Duration, retired: inout [Buffer]
+        ) {
             let running = packet.pts.flatMap { segment?.runningTime(of: $0) }.map { Int64(clamping: $0) }
-            return media.sent(packet, bytes, running: running, now: now, using: &random)
+            media.sent(packet, bytes, running: running, now: now, using: &random, retired: &retired)
         }
     }
     private let outgoing = Mutex(Outgoing())
@@ -164,13 +166,14 @@ final class RTPSession: @unchecked Sendable {
     private func send(_ buffers: [Buffer]) -> FlowReturn {
         guard let setup, outgoing.withLock(\.isSending) else { return .ok }
         let now = MonotonicTime.now
+        // Released at the end, without a lock.
+        var retired: [Buffer] = []
         withUnsafeTemporaryAllocation(byteCount: HeaderExtensionWriter.capacity, alignment: 16) { scratch in
             setup.onRTP { send in
                 for buffer in buffers {
                     let bytes = UnsafeRawBufferPointer(rebasing: scratch[..<buffer.copyBytes(to: scratch)])
                     guard bytes.count >= 12, bytes.count == buffer.size else { continue }
-                    let retired = outgoing.withLock { $0.sent(buffer, bytes, now: now) }
-                    withExtendedLifetime(retired) {}
+                    outgoing.withLock { $0.sent(buffer, bytes, now: now, retired: &retired) }
                     send(bytes, buffer.isDeltaUnit)
                 }
             }

@@ -36,25 +36,24 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
     /// The latest packet's numbers; nil: none was sent.
     package private(set) var last: (sequence: UInt16, timestamp: UInt32)?
 
-    /// - Parameter bytes: those of `packet`, at least a fixed header.
-    /// - Returns: the packets that are no longer kept, for the owner to release where no lock is held: their memory may be
-    ///   the application's.
-    @discardableResult package mutating func sent(
-        _ packet: Packet, _ bytes: UnsafeRawBufferPointer, running: Int64?, now: Duration
-    ) -> [Packet] {
+    /// - Parameters:
+    ///   - bytes: those of `packet`, at least a fixed header.
+    ///   - retired: gets the packets that are no longer kept, for the owner to release where no lock is held: their memory
+    ///     may be the application's.
+    package mutating func sent(
+        _ packet: Packet, _ bytes: UnsafeRawBufferPointer, running: Int64?, now: Duration, retired: inout [Packet]
+    ) {
         packets &+= 1
         octets &+= UInt32(clamping: max(0, bytes.count - RTPHeader.length(bytes)))
         sentSinceReport = true
         last = (bytes.bigEndian16(at: 2), bytes.bigEndian32(at: 4))
         if let running { latest = (bytes.bigEndian32(at: 4), running) }
-        guard retransmission != nil else { return [] }
-        var retired: [Packet] = []
+        guard retransmission != nil else { return }
         while let first = history.first, history.count >= Self.maximumPackets || now - first.time > Self.age {
             retired.append(first.packet)
             history.popFirst()
         }
         history.append(Sent(sequence: bytes.bigEndian16(at: 2), time: now, packet: packet))
-        return retired
     }
 
     package mutating func reported() { sentSinceReport = false }

@@ -96,9 +96,11 @@ final class SimulatedPeer {
     private func encode(_ now: Duration, _ send: ([UInt8]) -> Void) {
         guard let due = encoder?.nextFrame, due <= now else { return }
         encoder?.encode(at: now, bitrate: rateControl.target.target) { packet, isDelta in
+            var retired: [SimulatedPacket] = []
             packet.withUnsafeBytes { bytes in
                 outbound.sent(
-                    SimulatedPacket(copying: bytes), bytes, running: now.nanoseconds, now: now, using: &random)
+                    SimulatedPacket(copying: bytes), bytes, running: now.nanoseconds, now: now, using: &random,
+                    retired: &retired)
             }
             offer(packet, isDelta ? .media : .keyframe, now, send)
         }

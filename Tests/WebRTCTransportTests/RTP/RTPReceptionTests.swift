@@ -736,10 +736,14 @@ struct RTPReceptionTests {
             [0x90, 0xe0, UInt8(sequence >> 8), UInt8(truncatingIfNeeded: sequence), 0, 0, 0, 9, 1, 2, 3, 4]
                 + [0xbe, 0xde, 0, 1, 0x10, 0x30, 0, 0] + [UInt8(truncatingIfNeeded: sequence), 5, 6]
         }
+        var retired: [Buffer] = []
         for number in 0..<600 {
             let bytes = packet(UInt16(truncatingIfNeeded: 65_300 + number))
-            bytes.withUnsafeBytes { stream.sent(Buffer(copying: $0), $0, running: 0, now: .milliseconds(number)) }
+            bytes.withUnsafeBytes {
+                stream.sent(Buffer(copying: $0), $0, running: 0, now: .milliseconds(number), retired: &retired)
+            }
         }
+        #expect(retired.count == 600 - 512)
         #expect(stream.packets == 600 && stream.octets == 1800)
         let now = Duration.milliseconds(600)
         let oldest = stream.makeRetransmission(of: 65_301, now: now)

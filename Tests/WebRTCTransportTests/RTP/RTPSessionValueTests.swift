@@ -25,9 +25,9 @@ struct RTPSessionValueTests {
     }
 
     private func send(_ ssrc: UInt8, _ session: inout OutboundRTP<SimulatedPacket>) {
-        var random = SeededGenerator(seed: 1)
+        var (random, retired) = (SeededGenerator(seed: 1), [] as [SimulatedPacket])
         packet(ssrc).withUnsafeBytes {
-            session.sent(SimulatedPacket(copying: $0), $0, running: 0, now: .zero, using: &random)
+            session.sent(SimulatedPacket(copying: $0), $0, running: 0, now: .zero, using: &random, retired: &retired)
         }
     }
 
