@@ -2,16 +2,8 @@
 import Glibc
 import Synchronization
 
-/// Runs `body`, which creates a thread, with SIGPIPE blocked. The kernel delivers SIGPIPE to the thread that writes to a
-/// closed connection, and the host's disposition may be to end the process. A new thread inherits its creator's mask, so
-/// there is no moment at which the thread could be hit.
-package func blockingSIGPIPE<Result>(_ body: () -> Result) -> Result {
-    var pipe = sigset_t()
-    sigemptyset(&pipe)
-    sigaddset(&pipe, SIGPIPE)
-    return blocking(pipe, body)
-}
-
+/// Runs `body`, which creates a thread, with the signals blocked: a new thread inherits its creator's mask, so there is no
+/// moment at which a signal could hit it.
 func blocking<Result>(_ signals: sigset_t, _ body: () -> Result) -> Result {
     var (signals, creators) = (signals, sigset_t())
     pthread_sigmask(SIG_BLOCK, &signals, &creators)

@@ -1,4 +1,5 @@
 private import CNice
+private import EventLoopThreads
 private import Glibc
 
 /// The addresses of this host's interfaces that are up, loopback included.
@@ -48,7 +49,7 @@ enum LocalAddresses {
     static func source(towards remote: String) -> String? {
         var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
         guard gst_decart_source_address(remote, &text) != 0 else { return nil }
-        return string(text)
+        return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
     private static func interfaces() -> [(name: String, address: String)] {
@@ -60,32 +61,11 @@ enum LocalAddresses {
         while let entry = next {
             next = entry.pointee.ifa_next
             guard let name = entry.pointee.ifa_name, entry.pointee.ifa_flags & UInt32(IFF_UP) != 0,
-                let address = entry.pointee.ifa_addr, let text = literal(of: address)
+                let address = entry.pointee.ifa_addr.flatMap({ SocketAddress(copying: $0) })
             else { continue }
-            interfaces.append((String(cString: name), text))
+            interfaces.append((String(cString: name), address.ip))
         }
         return interfaces
-    }
-
-    /// Returns nil for an address that is not of IP.
-    /// - Parameter address: a `sockaddr`; untyped as in `ConsentChecks`.
-    static func literal(of address: UnsafeRawPointer) -> String? {
-        let address = address.assumingMemoryBound(to: sockaddr.self)
-        let size: Int
-        switch Int32(address.pointee.sa_family) {
-        case AF_INET: size = MemoryLayout<sockaddr_in>.size
-        case AF_INET6: size = MemoryLayout<sockaddr_in6>.size
-        default: return nil
-        }
-        var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
-        guard getnameinfo(address, socklen_t(size), &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST) == 0 else {
-            return nil
-        }
-        return string(text)
-    }
-
-    private static func string(_ text: [CChar]) -> String {
-        String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
     private static func isUsable(_ text: String) -> Bool {

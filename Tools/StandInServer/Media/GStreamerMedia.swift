@@ -25,12 +25,6 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
     private var latestOffer: ClientOffer?
     private var echo: AudioEcho?
     private var audio: (binding: TrackBinding?, payloader: Element)?
-    /// Single connection: the tracks of the next answer, and their m-lines.
-    private var wanted: [OutputTrack] = []
-    private var singleLines = SingleLines()
-    /// Origin of our answers in a room.
-    private let answerID = UInt64.random(in: 1...UInt64(Int64.max))
-    private var answerVersion = UInt32(1)
     private var meters = (received: BitrateMeter(), sent: BitrateMeter())
     /// Packets that redundancy has replaced, as logged.
     private var replacedPackets: UInt64 = 0
@@ -65,7 +59,7 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
             connection.setMedia(video: direction(.video), audio: direction(.audio))
         }
         (candidateMid, latestOffer) = (offered?.firstMid, offered)
-        var answer: String
+        let answer: String
         do {
             answer = try connection.createAnswer(to: offered?.normalised ?? offer)
             // A participant may begin with audio or data.
@@ -90,39 +84,11 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
         ] where direction?.receives ?? false { lines.receiving.insert(kind) }
         if let offered {
             lines.published = offered.published.mapValues { RoomLines.Published(mid: $0.mid, codec: $0.codec) }
-            let own = try SDPDescription(parsing: answer)
-            let bindings = isSingle ? place(on: offered, own, connection, &lines) : []
-            let streams = Dictionary(
-                bindings.compactMap { each in singleLines.mids[each.track].map { ($0, each.stream) } },
-                uniquingKeysWith: { first, _ in first })
-            answer = text(of: offered.answer(own: own, streams: streams, used: singleLines.used))
-            // As with LiveKit's servers, media follow their description, and an encoder takes long to start.
-            onEvent(.answered(sdp: answer, lines))
-            try bind(bindings, to: connection)
-            if isSingle { onEvent(.bound(bindings)) }
+            try self.answer(offered, SDPDescription(parsing: answer), on: connection, lines)
         } else {
             try send(to: connection)
             onEvent(.answered(sdp: answer, lines))
         }
-    }
-
-    /// Single connection: gives our tracks their m-lines.
-    private func place(
-        on offered: ClientOffer, _ own: SDPDescription, _ connection: PeerConnection, _ lines: inout RoomLines
-    ) -> [TrackBinding] {
-        describe(own)
-        let bindings = singleLines.place(outputs(wanted, of: connection), on: offered)
-        for kind in MediaKind.allCases { lines.sendMids[kind] = offered.receivingMids(kind.rawValue).first }
-        for each in bindings where !each.track.isExtra {
-            lines.sending.insert(each.track.kind)
-            lines.sendMids[each.track.kind] = singleLines.mids[each.track]
-        }
-        return bindings
-    }
-
-    private func text(of description: SDPDescription) -> String {
-        answerVersion &+= 1
-        return description.text(sessionID: answerID, version: answerVersion)
     }
 
     /// Direct: starts to send the transformed video and the audio.
@@ -187,12 +153,6 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
         sender.stop(in: pipeline)
         let parameters = sender.parameters
         sendFiller(parameters.codec.name, payloadType: parameters.payloadType, ssrc: parameters.ssrc, over: connection)
-    }
-
-    override func offer(_ tracks: [OutputTrack]) throws {
-        guard isSingle else { return try super.offer(tracks) }
-        if let publisher { unbind(Set(wanted).subtracting(tracks), of: publisher) }
-        wanted = tracks
     }
 
     /// The room's, if it can be encoded here, else that of the received video.

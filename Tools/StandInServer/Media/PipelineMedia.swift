@@ -50,6 +50,12 @@ package class PipelineMedia: @unchecked Sendable {
     /// The streams that our peer connection's descriptions name: the first track of each kind is sent on one. Nil: it was
     /// taken. A later track needs another SSRC, because SRTP accepts no packet number twice.
     private var describedStreams: [MediaKind: OutputStream?] = [:]
+    /// Single connection: the tracks of the next answer, and their m-lines.
+    private var wanted: [OutputTrack] = []
+    private(set) var singleLines = SingleLines()
+    /// Origin of our answers in a room.
+    private let answerID = UInt64.random(in: 1...UInt64(Int64.max))
+    private var answerVersion = UInt32(1)
     /// Room: the first mid of the participant's offers, which our candidates name.
     var candidateMid: String?
     private var funnels: [ObjectIdentifier: Element] = [:]
@@ -118,7 +124,7 @@ package class PipelineMedia: @unchecked Sendable {
             case .addCandidate(let candidate, let side):
                 (side == .publisher ? publisher : subscriber)?.addRemoteCandidate(candidate.map(ICECandidate.init))
             case .restart(let output): try restart(output)
-            case .offer(let tracks): try offer(tracks)
+            case .offer(let tracks): offer(tracks)
             case .restartICE(let tracks): try restartICE(tracks)
             case .changeCodec(let codec): try change(to: codec)
             case .requestKeyframe: requestKeyframe()
@@ -159,18 +165,50 @@ package class PipelineMedia: @unchecked Sendable {
     }
 
     /// Keeps the streams that a description of our peer connection names.
-    func describe(_ own: SDPDescription) {
+    private func describe(_ own: SDPDescription) {
         for media in own.media {
             guard let kind = MediaKind(rawValue: media.kind), let stream = OutputStream(media) else { continue }
             if describedStreams[kind] == nil { describedStreams[kind] = .some(stream) }
         }
     }
 
-    func offer(_ tracks: [OutputTrack]) throws {
+    private func offer(_ tracks: [OutputTrack]) {
+        guard !isSingle else {
+            if let publisher { unbind(Set(wanted).subtracting(tracks), of: publisher) }
+            return wanted = tracks
+        }
         guard let subscriber else { return }
         unbind(Set(lines.tracks).subtracting(tracks), of: subscriber)
         lines.set(outputs(tracks, of: subscriber))
         onEvent(.offered(sdp: lines.offer(), mids: lines.mids.mapValues(\.sid)))
+    }
+
+    /// Answers an offer in a room. On a single connection, our tracks get their m-lines.
+    /// - Parameter own: our peer connection's answer.
+    func answer(
+        _ offered: ClientOffer, _ own: SDPDescription, on connection: PeerConnection, _ lines: RoomLines
+    ) throws {
+        guard isSingle else { return onEvent(.answered(sdp: text(of: offered.answer(own: own)), lines)) }
+        describe(own)
+        let bindings = singleLines.place(outputs(wanted, of: connection), on: offered)
+        var (lines, streams) = (lines, [String: OutputStream]())
+        for kind in MediaKind.allCases { lines.sendMids[kind] = offered.receivingMids(kind.rawValue).first }
+        for each in bindings {
+            if let mid = singleLines.mids[each.track] { streams[mid] = each.stream }
+            guard !each.track.isExtra else { continue }
+            lines.sending.insert(each.track.kind)
+            lines.sendMids[each.track.kind] = singleLines.mids[each.track]
+        }
+        let answer = offered.answer(own: own, streams: streams, used: singleLines.used)
+        // As with LiveKit's servers, media follow their description, and an encoder takes long to start.
+        onEvent(.answered(sdp: text(of: answer), lines))
+        try bind(bindings, to: connection)
+        onEvent(.bound(bindings))
+    }
+
+    func text(of answer: SDPDescription) -> String {
+        answerVersion &+= 1
+        return answer.text(sessionID: answerID, version: answerVersion)
     }
 
     private func restartICE(_ tracks: [OutputTrack]) throws {

@@ -38,10 +38,9 @@ final class TrackSender: @unchecked Sendable {
 
     /// Calls `body` with the first frame that is sent, on its streaming thread.
     func onFirstFrame(_ body: @escaping @Sendable () -> Void) {
-        let payloader = bin.allElements.first { $0.factoryName?.hasSuffix("pay") ?? false }
         // Used only by the one streaming thread that pushes into this pad.
         nonisolated(unsafe) var isFirst = true
-        payloader?.staticPad("sink")?.addProbe(.buffer) { _ in
+        bin.payloader?.staticPad("sink")?.addProbe(.buffer) { _ in
             if isFirst { body() }
             isFirst = false
             return .pass
@@ -50,10 +49,7 @@ final class TrackSender: @unchecked Sendable {
 
     /// Continues the numbers of a stream that was sent before.
     func follow(_ last: (sequence: UInt16, timestamp: UInt32)) {
-        guard let payloader = bin.allElements.first(where: { $0.factoryName?.hasSuffix("pay") ?? false }) else {
-            return
-        }
-        payloader.set("seqnum-offset", Int(last.sequence &+ 1))
+        bin.payloader?.set("seqnum-offset", Int(last.sequence &+ 1))
     }
 
     func start(from source: Pad, in pipeline: Pipeline) throws {
@@ -84,8 +80,7 @@ extension TrackParameters {
         if codec.isSingleUnit {
             // Each slice fits into a packet.
             made.encoder.set("option-string", "scenecut=0:slice-max-size=\(rtp.mtu - 50)")
-            let payloader = made.bin.allElements.first { $0.factoryName?.hasSuffix("pay") ?? false }
-            payloader?.set("aggregate-mode", "none")
+            made.bin.payloader?.set("aggregate-mode", "none")
         }
         return (made.bin, made)
     }

@@ -5,10 +5,7 @@ import WebRTCTransport
 extension VideoEncoderBin {
     /// Corrupts encoded frames between encoder and payloader, where each buffer is a whole frame.
     func spoilFrames(while faults: MediaFaults) {
-        guard let payloader = bin.allElements.first(where: { $0.factoryName?.hasSuffix("pay") ?? false }),
-            let sink = payloader.staticPad("sink")
-        else { return }
-        sink.addProbe(.buffer) { item in
+        bin.payloader?.staticPad("sink")?.addProbe(.buffer) { item in
             guard case .buffer(let buffer) = item, faults.isOn(.garbage),
                 let copy = buffer.withBytes({ Buffer(copying: $0) })
             else { return .pass }
@@ -24,6 +21,8 @@ extension VideoEncoderBin {
 }
 
 extension Bin {
+    var payloader: Element? { allElements.first { $0.factoryName?.hasSuffix("pay") ?? false } }
+
     /// Adds the capsfilter that the packets leave through. Its caps select the payloader's SSRC: another one than
     /// `described` with the `wrongSSRC` fault. Without such caps, the payloader takes the described SSRC from the RTP
     /// session.

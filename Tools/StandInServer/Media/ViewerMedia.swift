@@ -16,11 +16,6 @@ final class ViewerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
     private var branches: [ViewerBranch] = []
     private var chains: [MediaKind: [Element]] = [:]
     private var bound: [TrackBinding] = []
-    /// Single connection: the tracks of the next answer, and their m-lines.
-    private var wanted: [OutputTrack] = []
-    private var singleLines = SingleLines()
-    private let answerID = UInt64.random(in: 1...UInt64(Int64.max))
-    private var answerVersion = UInt32(1)
 
     init(
         options: MediaOptions, viewers: Viewers, room: RoomTracks?,
@@ -32,9 +27,8 @@ final class ViewerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
 
     // MARK: Negotiation
 
-    /// Takes the first offer of a direct connection, or the offers of a single one.
+    /// Takes the first offer of a direct connection, or the offers in a room.
     override func receive(offer: String, _ codecs: PublishedCodecs) throws {
-        guard room == nil || isSingle else { return try answerPublisher(offer, codecs) }
         let isFirst = publisher == nil
         let connection = try publisher ?? makeConnection(.publisher)
         publisher = connection
@@ -48,41 +42,11 @@ final class ViewerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
             return onEvent(.answered(sdp: answer))
         }
         var codecs = codecs
-        codecs.preferred = sentCodec.name
-        let offered = try ClientOffer(parsing: offer, codecs, isSingle: true)
+        if isSingle { codecs.preferred = sentCodec.name }
+        let offered = try ClientOffer(parsing: offer, codecs, isSingle: isSingle)
         candidateMid = offered.firstMid
         let own = try SDPDescription(parsing: connection.createAnswer(to: offered.normalised))
-        describe(own)
-        let bindings = singleLines.place(outputs(wanted, of: connection), on: offered)
-        var (lines, streams) = (RoomLines(), [String: OutputStream]())
-        for kind in MediaKind.allCases { lines.sendMids[kind] = offered.receivingMids(kind.rawValue).first }
-        for each in bindings {
-            lines.sending.insert(each.track.kind)
-            lines.sendMids[each.track.kind] = singleLines.mids[each.track]
-            if let mid = singleLines.mids[each.track] { streams[mid] = each.stream }
-        }
-        answerVersion &+= 1
-        let answer = offered.answer(own: own, streams: streams, used: singleLines.used)
-            .text(sessionID: answerID, version: answerVersion)
-        try bind(bindings, to: connection)
-        onEvent(.answered(sdp: answer, lines))
-        onEvent(.bound(bindings))
-    }
-
-    /// A viewer publishes nothing, but its client connects this side too, for data channels.
-    private func answerPublisher(_ offer: String, _ codecs: PublishedCodecs) throws {
-        let connection =
-            try publisher
-            ?? connect(.publisher) { configuration in
-                (configuration.direction, configuration.audio) = (.recvonly, nil)
-            }
-        publisher = connection
-        let offered = try ClientOffer(parsing: offer, codecs, isSingle: false)
-        candidateMid = offered.firstMid
-        let own = try SDPDescription(parsing: connection.createAnswer(to: offered.normalised))
-        answerVersion &+= 1
-        let answer = offered.answer(own: own).text(sessionID: answerID, version: answerVersion)
-        onEvent(.answered(sdp: answer))
+        try answer(offered, own, on: connection, RoomLines())
     }
 
     /// Starts in a room.
@@ -92,12 +56,6 @@ final class ViewerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
             subscriber = try makeConnection(.subscriber)
             try makeFirstOffer()
         }
-    }
-
-    override func offer(_ tracks: [OutputTrack]) throws {
-        guard isSingle else { return try super.offer(tracks) }
-        if let publisher { unbind(Set(wanted).subtracting(tracks), of: publisher) }
-        wanted = tracks
     }
 
     override func cleanUp() {
@@ -118,6 +76,10 @@ final class ViewerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
     }
 
     private func makeConnection(_ side: RoomSide) throws -> PeerConnection {
+        if side == .publisher, !isSingle {
+            // A viewer publishes nothing, but its client connects this side too, for data channels.
+            return try connect(side) { ($0.direction, $0.audio) = (.recvonly, nil) }
+        }
         let connection = try connect(side) { configuration in
             configuration.direction = .sendonly
             configuration.audio = .sendonly
