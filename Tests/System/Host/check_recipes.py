@@ -50,7 +50,26 @@ ROLES = ("server", "session", "viewer")
 FILE = re.compile(r"file (\S+) (\d+)(\+?)(?: (\d+))?")
 # Programs that a recipe needs besides GStreamer, if not ffmpeg alone; it is skipped without them.
 PROGRAMS = {"RTMP with nginx": ["nginx", "ffmpeg"], "Janus": ["janus"], "RTSP, push to a server": [], "Lower delay": [],
-            "Firewall": ["nft"]}
+            "Firewall": ["nft"], "The screen": ["Xvfb"], "A virtual camera": ["pipewire", "wireplumber", "dbus-daemon"]}
+# Elements that a recipe needs, by packages that not every system has.
+ELEMENTS = ("rtspclientsink", "pipewiresink")
+# What a desktop has beside the recipe: a screen with the colour bars, and PipeWire with a session manager.
+DESKTOPS = {
+    "The screen": """
+Xvfb :9 -screen 0 640x352x24 -nolock -nolisten unix >xvfb.log 2>&1 &
+export DISPLAY=:9
+repeat bars &
+""",
+    "A virtual camera": """
+mkdir -m 700 runtime && export XDG_RUNTIME_DIR=$PWD/runtime
+DBUS_SESSION_BUS_ADDRESS=$(dbus-daemon --session --fork --print-address --address=unix:path="$PWD/bus")
+export DBUS_SESSION_BUS_ADDRESS
+pipewire >pipewire.log 2>&1 &
+until [ -S runtime/pipewire-0 ]; do sleep 0.1; done
+wireplumber >wireplumber.log 2>&1 &
+""",
+}
+SCREEN = "gst-launch-1.0 videotestsrc is-live=true ! video/x-raw,width=640,height=352,framerate=25/1 ! videoconvert ! ximagesink\n"
 # The recipe's rules are for a firewall that lets nothing else out; the stand-in's port takes the place of 443.
 FIREWALL = """
 nft -f - <<'END'
@@ -137,7 +156,10 @@ def is_input(frame):
 
 
 def await_server(block):
-    """A command that waits for the server of rtspclientsink. gst-launch-1.0 hangs if that fails before its main loop runs."""
+    """A command that waits for the server of rtspclientsink, or for the camera of pipewiresrc. gst-launch-1.0 hangs if the
+    first fails before its main loop runs; the second waits half a minute for a camera, and does not see a later one."""
+    if camera := re.search(r"pipewiresrc target-object=(\w+)", block):
+        return f"until pw-cli ls Node | grep -q {camera[1]}; do sleep 0.1; done\n"
     port = re.search(r"rtspclientsink location=rtsp://[^:]+:(\d+)/", block)
     return f"until (: </dev/tcp/127.0.0.1/{port[1]}) 2>/dev/null; do sleep 0.1; done\n" if port else ""
 
@@ -173,7 +195,8 @@ class Run:
     def __init__(self, name, blocks, work, environment):
         self.folder = tempfile.mkdtemp(dir=work)
         os.symlink(os.path.join(REPO, "pipelines"), os.path.join(self.folder, "pipelines"))
-        script = DRIVER + (FIREWALL if name == "Firewall" else "")
+        script = DRIVER + (FIREWALL if name == "Firewall" else DESKTOPS.get(name, ""))
+        write(os.path.join(self.folder, "bars.sh"), SCREEN)
         for number, (role, text) in enumerate(blocks):
             block = f"{number}-{role.partition(' ')[0]}"
             write(os.path.join(self.folder, f"{block}.sh"), await_server(text) + text.replace("autovideosink", SINK))
@@ -251,9 +274,8 @@ def check(name, blocks, work, environment):
     if why := problem(name, blocks):
         return report(name, why)
     missing = [program for program in PROGRAMS.get(name, [] if makes_files(blocks) else ["ffmpeg"]) if not shutil.which(program)]
-    if "rtspclientsink" in str(blocks) and subprocess.run(["gst-inspect-1.0", "--exists", "rtspclientsink"], env=environment,
-                                                          check=False).returncode:
-        missing.append("rtspclientsink")
+    missing += [element for element in ELEMENTS if element in str(blocks)
+                and subprocess.run(["gst-inspect-1.0", element], env=environment, stdout=subprocess.DEVNULL, check=False).returncode]
     if name == "Janus" and not os.path.exists(PYTHON):
         missing.append("virtual environment for Python")
     if missing:

@@ -271,7 +271,7 @@ BLOCK = 8
 LACKS = re.compile(r'no element "([\w-]+)"|([\w./-]+): (?:command not found|bad interpreter)|Namespace (\w+) not available|cannot execute: required file|'
                    r"No module named '(\w+)'")
 # Debian's packages, as the pages write their names.
-NAMED = re.compile(r"`((?:gstreamer1\.0|gir1\.2|lib|python3)-[\w.+-]+|ffmpeg|nginx|janus|nftables|python3)`")
+NAMED = re.compile(r"`((?:gstreamer1\.0|gir1\.2|lib|python3)-[\w.+-]+|ffmpeg|nginx|janus|nftables|python3|pipewire|wireplumber)`")
 STANDIN = "decart-standin >/tmp/standin.log 2>&1 &\nuntil grep -qs 'listening on' /tmp/standin.log; do sleep 0.1; done\n"
 
 
