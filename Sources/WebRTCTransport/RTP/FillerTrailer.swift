@@ -18,7 +18,7 @@ package struct FillerTrailer: Sendable, Equatable {
     }
 
     /// True if the packets of a whole frame, which are in order, end with the trailer, possibly in several packets.
-    func ends(_ packets: [(packet: some PacketStorage, codec: VideoCodec?)]) -> Bool {
+    func ends(_ packets: [(packet: any PacketStorage, codec: VideoCodec?)]) -> Bool {
         var rest = bytes[...]
         for (packet, codec) in packets.reversed() where !rest.isEmpty {
             let isRead = packet.withBytes { packet -> Bool in

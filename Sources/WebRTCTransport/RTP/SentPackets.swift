@@ -2,7 +2,7 @@ internal import EventLoopThreads
 
 /// Our stream of one SSRC: the counters of its sender reports, and the latest packets for retransmission (RFC 4588). A
 /// value.
-package struct SentStream<Packet: PacketStorage>: Sendable {
+package struct SentStream: Sendable {
     /// Packets sent, and their payload bytes, modulo 2^32 as in a sender report.
     package private(set) var packets: UInt32 = 0
     package private(set) var octets: UInt32 = 0
@@ -13,7 +13,7 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
     private struct Sent: Sendable {
         var sequence: UInt16
         var time: Duration
-        var packet: Packet
+        var packet: any PacketStorage
     }
     private var history = RingBuffer<Sent>()
     private let retransmission: (ssrc: UInt32, payloadType: Int)?
@@ -40,15 +40,15 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
     /// - Returns: the packets that are no longer kept, for the owner to release where no lock is held: their memory may be
     ///   the application's.
     @discardableResult package mutating func sent(
-        _ packet: Packet, _ bytes: UnsafeRawBufferPointer, running: Int64?, now: Duration
-    ) -> [Packet] {
+        _ packet: any PacketStorage, _ bytes: UnsafeRawBufferPointer, running: Int64?, now: Duration
+    ) -> [any PacketStorage] {
         packets &+= 1
         octets &+= UInt32(clamping: max(0, bytes.count - RTPHeader.length(bytes)))
         sentSinceReport = true
         last = (bytes.bigEndian16(at: 2), bytes.bigEndian32(at: 4))
         if let running { latest = (bytes.bigEndian32(at: 4), running) }
         guard retransmission != nil else { return [] }
-        var retired: [Packet] = []
+        var retired: [any PacketStorage] = []
         while let first = history.first, history.count >= Self.maximumPackets || now - first.time > Self.age {
             retired.append(first.packet)
             history.popFirst()
@@ -63,7 +63,7 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
     package func size(of sequence: UInt16, now: Duration) -> Int? { kept(sequence, now)?.size }
 
     /// A NACK may ask for many packets that are not kept, so this must be quick.
-    private func kept(_ sequence: UInt16, _ now: Duration) -> Packet? {
+    private func kept(_ sequence: UInt16, _ now: Duration) -> (any PacketStorage)? {
         guard let last = history.last else { return nil }
         // Sequence numbers ascend, with gaps for frames that were not sent.
         let back = last.sequence &- sequence
@@ -105,7 +105,7 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
         return packet
     }
 
-    private mutating func repeated(_ kept: Packet, as retransmission: (ssrc: UInt32, payloadType: Int)) -> [UInt8]? {
+    private mutating func repeated(_ kept: any PacketStorage, as retransmission: (ssrc: UInt32, payloadType: Int)) -> [UInt8]? {
         let copy = kept.withBytes { packet -> [UInt8]? in
             let header = RTPHeader.length(packet)
             guard packet.count >= header else { return nil }
