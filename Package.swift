@@ -51,7 +51,9 @@ let package = Package(
         .target(name: "LiveKitProtocol", swiftSettings: swiftSettings),
         .target(name: "Log", swiftSettings: swiftSettings),
         .target(name: "Recovery", swiftSettings: swiftSettings),
-        .target(name: "EventLoopThreads", dependencies: ["CGIO"], swiftSettings: swiftSettings),
+        .target(
+            name: "EventLoopThreads", dependencies: ["CGIO"], path: "Sources", sources: ["EventLoopThreads", "Queues"],
+            swiftSettings: swiftSettings),
 
         // Floor 1: one concern each.
         .target(
@@ -74,7 +76,7 @@ let package = Package(
             dependencies: [
                 "EventLoopThreads", "GStreamerKit", "ICE", "MediaSecurity", "Log", "Recovery",
             ],
-            swiftSettings: swiftSettings),
+            path: "Sources", sources: ["WebRTCTransport", "RTP"], swiftSettings: swiftSettings),
         .target(
             name: "CommandLineOptions", dependencies: ["GStreamerKit"], path: "Tools/CommandLineOptions",
             swiftSettings: swiftSettings),

@@ -30,13 +30,6 @@ package enum MediaDirection: String, Sendable {
     }
 }
 
-/// Kind of an m-line. Each kind has one RTP session, however many m-lines it has.
-package enum MediaKind: String, Sendable, CaseIterable { case video, audio }
-
-extension Set<MediaKind> {
-    package var listed: String { MediaKind.allCases.filter(contains).map(\.rawValue).joined(separator: " and ") }
-}
-
 /// Media of our descriptions, and the upper limit of our answers. nil: none is offered or accepted; if there was one
 /// before, its m-line stays, `inactive`.
 struct DesiredDirections: Sendable, Equatable {

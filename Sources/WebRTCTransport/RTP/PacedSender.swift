@@ -1,5 +1,5 @@
 package import EventLoopThreads
-package import ICE
+import ICE
 internal import Synchronization
 
 /// Sends the packets of a stream through a `SendPacer`: at once on the caller's thread, or later on the network thread.

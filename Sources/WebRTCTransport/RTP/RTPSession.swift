@@ -43,13 +43,13 @@ final class RTPSession: @unchecked Sendable {
 
     /// What the streaming thread needs for each packet.
     private struct Outgoing: Sendable {
-        var media = OutboundRTP<Buffer>()
+        var media = OutboundRTP()
         var segment: Event?
         var isSending = true
         private var random = SystemRandomNumberGenerator()
 
         mutating func sent(
-            _ packet: Buffer, _ bytes: UnsafeRawBufferPointer, now: Duration, retired: inout [Buffer]
+            _ packet: Buffer, _ bytes: UnsafeRawBufferPointer, now: Duration, retired: inout [any PacketStorage]
         ) {
             let running = packet.pts.flatMap { segment?.runningTime(of: $0) }.map { Int64(clamping: $0) }
             media.sent(packet, bytes, running: running, now: now, using: &random, retired: &retired)
@@ -69,7 +69,7 @@ final class RTPSession: @unchecked Sendable {
     // MARK: Network thread only
     /// Set from `configure` to `stop`.
     private var active: Setup?
-    private var inbound: InboundRTP<Buffer>
+    private var inbound: InboundRTP
     /// Caps of inbound packets, by payload type.
     private var caps: [Int: String] = [:]
     private var random = SystemRandomNumberGenerator()
@@ -89,7 +89,7 @@ final class RTPSession: @unchecked Sendable {
         sendPad = GhostPad(name: "\(prefix)rtp_sink", direction: .sink)
         receivePad = GhostPad(name: "\(prefix)rtp_src", direction: .source)
         output = PacketOutput(streamID: "gst-decart/\(prefix)rtp", exit: receivePad, hasThread: hasOutputThread)
-        inbound = InboundRTP(kind)
+        inbound = InboundRTP(kind, storage: Buffer.self)
         output.start { [weak self] in self?.network.async { [weak self] in self?.requestKeyframe() } }
         bin.add(sendPad)
         bin.add(receivePad)
@@ -167,7 +167,7 @@ final class RTPSession: @unchecked Sendable {
         guard let setup, outgoing.withLock(\.isSending) else { return .ok }
         let now = MonotonicTime.now
         // Released at the end, without a lock.
-        var retired: [Buffer] = []
+        var retired: [any PacketStorage] = []
         withUnsafeTemporaryAllocation(byteCount: HeaderExtensionWriter.capacity, alignment: 16) { scratch in
             setup.onRTP { send in
                 for buffer in buffers {
@@ -281,13 +281,14 @@ final class RTPSession: @unchecked Sendable {
     }
 
     /// Carries out what `inbound` decides.
-    private func perform(_ action: InboundAction<Buffer>) {
+    private func perform(_ action: InboundAction) {
         switch action {
         case .source(let ssrc, let payloadType):
             guard let text = caps[payloadType], let caps = try? Caps("\(text), ssrc=(uint)\(ssrc)")
             else { return }
             delivery.append(.caps(caps))
         case .packet(let packet, let time, let isDiscontinuous):
+            guard let packet = packet as? Buffer else { return }
             (packet.pts, packet.dts) = (time, time)
             if isDiscontinuous { packet.isDiscontinuous = true }
             delivery.append(.packet(packet))

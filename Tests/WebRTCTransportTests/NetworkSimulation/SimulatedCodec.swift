@@ -112,7 +112,7 @@ struct SimulatedDecoder {
 
     /// - Parameter time: the running time of the packet's media.
     /// - Returns: true if a keyframe is needed.
-    mutating func receive(_ packet: SimulatedPacket, time: Duration, at now: Duration) -> Bool {
+    mutating func receive(_ packet: any PacketStorage, time: Duration, at now: Duration) -> Bool {
         guard let part = FramePart(packet.payload) else { return false }
         if part.frame != frame { (frame, parts) = (part.frame, 0) }
         guard part.index == parts else { return true }
@@ -129,11 +129,18 @@ struct SimulatedDecoder {
     }
 }
 
-struct SimulatedPacket: PacketStorage {
-    var bytes: [UInt8]
+final class SimulatedPacket: PacketStorage {
+    let bytes: [UInt8]
     init(copying bytes: UnsafeRawBufferPointer) { self.bytes = Array(bytes) }
     var size: Int { bytes.count }
-    func withBytes<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R? { try bytes.withUnsafeBytes(body) }
+    func lendBytes(to body: (UnsafeRawBufferPointer) -> Void) { bytes.withUnsafeBytes(body) }
+}
 
+extension PacketStorage {
+    var bytes: [UInt8] {
+        var copy: [UInt8] = []
+        lendBytes { copy = Array($0) }
+        return copy
+    }
     var payload: ArraySlice<UInt8> { bytes.dropFirst(bytes.withUnsafeBytes { RTPHeader.length($0) }) }
 }

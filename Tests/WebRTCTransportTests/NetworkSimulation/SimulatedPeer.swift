@@ -7,8 +7,8 @@ final class SimulatedPeer {
     /// SRTP's authentication tag.
     private static let protection = 16
     private let parameters: RTPSessionParameters
-    private var inbound: InboundRTP<SimulatedPacket>
-    private var outbound = OutboundRTP<SimulatedPacket>()
+    private var inbound: InboundRTP
+    private var outbound = OutboundRTP()
     private var pacer: SendPacer
     private let writer: HeaderExtensionWriter
     private let rateControl: SendRateControl
@@ -22,7 +22,7 @@ final class SimulatedPeer {
     /// The pacer's next packet may leave then.
     private var nextPacket: Duration?
     /// What a depayloader gets when its frame is over.
-    private var delivery: [(packet: SimulatedPacket, time: Duration)] = []
+    private var delivery: [(packet: any PacketStorage, time: Duration)] = []
     private(set) var targets: [Int] = []
     private(set) var bytesReceived = 0
 
@@ -34,7 +34,7 @@ final class SimulatedPeer {
         parameters.retransmission = (Self.rtxType, [SimulatedEncoder.ssrc: SimulatedEncoder.ssrc + 1])
         parameters.transportWideCC = 3
         self.parameters = parameters
-        inbound = InboundRTP(.video)
+        inbound = InboundRTP(.video, storage: SimulatedPacket.self)
         inbound.configure(parameters)
         inbound.startReports(now: .zero)
         outbound.configure(parameters)
@@ -96,7 +96,7 @@ final class SimulatedPeer {
     private func encode(_ now: Duration, _ send: ([UInt8]) -> Void) {
         guard let due = encoder?.nextFrame, due <= now else { return }
         encoder?.encode(at: now, bitrate: rateControl.target.target) { packet, isDelta in
-            var retired: [SimulatedPacket] = []
+            var retired: [any PacketStorage] = []
             packet.withUnsafeBytes { bytes in
                 outbound.sent(
                     SimulatedPacket(copying: bytes), bytes, running: now.nanoseconds, now: now, using: &random,
@@ -167,7 +167,7 @@ final class SimulatedPeer {
         }
     }
 
-    private func perform(_ action: InboundAction<SimulatedPacket>, _ now: Duration, _ send: ([UInt8]) -> Void) {
+    private func perform(_ action: InboundAction, _ now: Duration, _ send: ([UInt8]) -> Void) {
         switch action {
         case .packet(let packet, let time, _): delivery.append((packet, .nanoseconds(Int64(time))))
         case .source, .lost: break

@@ -8,7 +8,7 @@ struct FillerTrailerTests {
     private static let trailer = Array("ownnb7iGurKq7bc4cgay5KHP14uRW6tjqn5e0WI60rQ".utf8)
 
     private struct Receiver {
-        var session: InboundRTP<SimulatedPacket>
+        var session: InboundRTP
         var sequence: UInt16 = 65_530
         var timestamp: UInt32 = 0
         /// The payloads that a depayloader gets, and those of them that follow a gap.
@@ -18,7 +18,7 @@ struct FillerTrailerTests {
         var keyframeRequests = 0
 
         init(_ codec: VideoCodec, _ kind: MediaKind = .video, trailer: [UInt8] = FillerTrailerTests.trailer) {
-            session = InboundRTP(kind)
+            session = InboundRTP(kind, storage: SimulatedPacket.self)
             var parameters = RTPSessionParameters(clockRate: 90_000, ssrc: 7, cname: "a")
             (parameters.caps, parameters.rtxTypes) = ([96: ""], [97: 96])
             parameters.codecs = kind == .video ? [96: codec] : [:]

@@ -592,7 +592,7 @@ struct RTPReceptionTests {
 
     /// The reports are those of every 100 ms again as soon as the media are sent again.
     @Test func reportsAreFewWhileNoMediaAreSent() {
-        var session = InboundRTP<SimulatedPacket>(.video)
+        var session = InboundRTP(.video, storage: SimulatedPacket.self)
         var random = SeededGenerator(seed: 5)
         session.configure(RTPSessionParameters(clockRate: 90_000, ssrc: 1, cname: "a"))
         session.startReports(now: .zero)
@@ -610,7 +610,7 @@ struct RTPReceptionTests {
 
     /// Packets with transport-wide numbers are reported within 100 ms all the same.
     @Test func reportsAreFewWhereREMBIsTheFeedback() {
-        var session = InboundRTP<SimulatedPacket>(.video)
+        var session = InboundRTP(.video, storage: SimulatedPacket.self)
         var random = SeededGenerator(seed: 5)
         var parameters = RTPSessionParameters(clockRate: 90_000, ssrc: 1, cname: "a")
         (parameters.usesREMB, parameters.transportWideCC) = (true, 3)
@@ -731,12 +731,12 @@ struct RTPReceptionTests {
 
     @Test func aRetransmissionRestoresItsPacket() throws {
         GStreamerRuntime.initialise()
-        var stream = SentStream<Buffer>(retransmission: (ssrc: 0x0a0b_0c0d, payloadType: 97), firstSequence: 65_535)
+        var stream = SentStream(retransmission: (ssrc: 0x0a0b_0c0d, payloadType: 97), firstSequence: 65_535)
         func packet(_ sequence: UInt16) -> [UInt8] {
             [0x90, 0xe0, UInt8(sequence >> 8), UInt8(truncatingIfNeeded: sequence), 0, 0, 0, 9, 1, 2, 3, 4]
                 + [0xbe, 0xde, 0, 1, 0x10, 0x30, 0, 0] + [UInt8(truncatingIfNeeded: sequence), 5, 6]
         }
-        var retired: [Buffer] = []
+        var retired: [any PacketStorage] = []
         for number in 0..<600 {
             let bytes = packet(UInt16(truncatingIfNeeded: 65_300 + number))
             bytes.withUnsafeBytes {

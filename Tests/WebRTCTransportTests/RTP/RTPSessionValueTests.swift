@@ -5,7 +5,7 @@ import WebRTCTransport
 /// Both sides of an RTP session as values.
 @Suite
 struct RTPSessionValueTests {
-    private typealias Inbound = InboundRTP<SimulatedPacket>
+    private typealias Inbound = InboundRTP
 
     /// The RTP timestamp is 9000.
     private func packet(_ ssrc: UInt8) -> [UInt8] { [0x80, 96, 0, 1, 0, 0, 0x23, 0x28, 0, 0, 0, ssrc, 1, 2] }
@@ -13,7 +13,7 @@ struct RTPSessionValueTests {
     private func inbound() -> Inbound {
         var parameters = RTPSessionParameters(clockRate: 90_000, ssrc: 7, cname: "a")
         parameters.caps = [96: ""]
-        var session = Inbound(.video)
+        var session = Inbound(.video, storage: SimulatedPacket.self)
         session.configure(parameters)
         return session
     }
@@ -24,15 +24,15 @@ struct RTPSessionValueTests {
         }
     }
 
-    private func send(_ ssrc: UInt8, _ session: inout OutboundRTP<SimulatedPacket>) {
-        var (random, retired) = (SeededGenerator(seed: 1), [] as [SimulatedPacket])
+    private func send(_ ssrc: UInt8, _ session: inout OutboundRTP) {
+        var (random, retired) = (SeededGenerator(seed: 1), [] as [any PacketStorage])
         packet(ssrc).withUnsafeBytes {
             session.sent(SimulatedPacket(copying: $0), $0, running: 0, now: .zero, using: &random, retired: &retired)
         }
     }
 
     /// The report of a second after the packet.
-    private func report(_ session: inout OutboundRTP<SimulatedPacket>) -> RTCPCompound {
+    private func report(_ session: inout OutboundRTP) -> RTCPCompound {
         var (inbound, random, report) = (inbound(), SeededGenerator(seed: 1), [] as [UInt8])
         inbound.startReports(now: .zero)
         inbound.wake(
@@ -45,7 +45,7 @@ struct RTPSessionValueTests {
     @Test func keyframeRequestsAreNeitherLostNorRepeated() {
         var (session, random) = (inbound(), SeededGenerator(seed: 1))
         var requests: [UInt32] = []
-        func note(_ action: InboundAction<SimulatedPacket>) {
+        func note(_ action: InboundAction) {
             guard case .rtcp(let compound) = action else { return }
             requests += compound.withUnsafeBytes { RTCPCompound(parsing: $0) }.keyframeRequests
         }
@@ -98,7 +98,7 @@ struct RTPSessionValueTests {
         session.select(7, now: .zero) { _ in }
         receive(7, &session)
         let times = ([7, 8] as [UInt8]).map { ssrc -> SenderTime? in
-            var sender = OutboundRTP<SimulatedPacket>()
+            var sender = OutboundRTP()
             send(ssrc, &sender)
             return session.received(report(&sender), now: .seconds(1))
         }
@@ -107,7 +107,7 @@ struct RTPSessionValueTests {
 
     /// The RTP timestamp is that of the report, and a stream that sends nothing makes none.
     @Test func senderReportsAreOfTheirMoment() {
-        var session = OutboundRTP<SimulatedPacket>()
+        var session = OutboundRTP()
         let reports = [true, false, true].map { sends in
             if sends { send(7, &session) }
             return report(&session).senderReports.map(\.timestamp)

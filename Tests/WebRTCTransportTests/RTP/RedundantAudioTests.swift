@@ -105,7 +105,7 @@ struct RedundantAudioTests {
     // MARK: What is received
 
     private struct Receiver {
-        var session = InboundRTP<SimulatedPacket>(.audio)
+        var session = InboundRTP(.audio, storage: SimulatedPacket.self)
         var now = Duration.zero
         /// Payloads in the order in which they leave.
         var delivered: [[UInt8]] = []
@@ -122,7 +122,7 @@ struct RedundantAudioTests {
             session.select(5, now: .zero) { _ in }
         }
 
-        private mutating func note(_ actions: [InboundAction<SimulatedPacket>]) {
+        private mutating func note(_ actions: [InboundAction]) {
             for action in actions {
                 switch action {
                 case .packet(let packet, let time, let isDiscontinuous):
@@ -137,7 +137,7 @@ struct RedundantAudioTests {
 
         mutating func arrive(_ packet: [UInt8], at milliseconds: Int) {
             advance(to: milliseconds)
-            var actions: [InboundAction<SimulatedPacket>] = []
+            var actions: [InboundAction] = []
             packet.withUnsafeBytes { bytes in
                 session.received(
                     rtp: bytes, activeType: 111, now: now, running: { Int64(milliseconds) * 1_000_000 }
@@ -151,7 +151,7 @@ struct RedundantAudioTests {
             let end = Duration.milliseconds(milliseconds)
             while let wake = session.nextWake, wake <= end {
                 now = max(now, wake)
-                var actions: [InboundAction<SimulatedPacket>] = []
+                var actions: [InboundAction] = []
                 session.wake(at: now, senders: { [] }, using: &random) { actions.append($0) }
                 note(actions)
             }

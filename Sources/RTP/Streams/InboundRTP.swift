@@ -1,8 +1,6 @@
 /// The receiving side of an RTP session (RFC 3550): it counts what arrives, requests what is missing, puts the packets of the
 /// stream that is shown in order, and reports. A value that packets and times drive; it knows no socket, thread, clock or pad.
-package struct InboundRTP<Packet: PacketStorage> {
-    package typealias Action = InboundAction<Packet>
-
+package struct InboundRTP {
     private let kind: MediaKind
     private var parameters = RTPSessionParameters(clockRate: 90_000, ssrc: 0, cname: "")
     /// True from `configure` to `end`. Before and after it, nothing happens.
@@ -12,15 +10,16 @@ package struct InboundRTP<Packet: PacketStorage> {
     private var lastMediaSSRC: UInt32 = 0
     /// The stream that is shown.
     private var selected: UInt32?
-    private var stream: InboundStream<Packet>
+    private var stream: InboundStream
+    private let storage: any PacketStorage.Type
     /// The latest packets of a frame of each stream that is not shown, while it may be one of the server's own.
     private var unshown: [UInt32: Unshown] = [:]
     private struct Unshown {
-        var packets: [Packet] = []
+        var packets: [any PacketStorage] = []
         /// Nothing of the stream has arrived before.
         var beginsStream: Bool
     }
-    private static var maximumUnshown: Int { InboundStream<Packet>.maximumHeld }
+    private static var maximumUnshown: Int { InboundStream.maximumHeld }
     /// Learns from the first packet of an RTX SSRC that was missing.
     private var rtxSources = RetransmissionSources()
     private var cnames: [UInt32: [UInt8]] = [:]
@@ -48,9 +47,10 @@ package struct InboundRTP<Packet: PacketStorage> {
     }
     private static var feedbackInterval: Duration { .milliseconds(100) }
 
-    package init(_ kind: MediaKind) {
-        self.kind = kind
-        stream = InboundStream(kind)
+    /// - Parameter storage: what keeps the packets.
+    package init(_ kind: MediaKind, storage: any PacketStorage.Type) {
+        (self.kind, self.storage) = (kind, storage)
+        stream = InboundStream(kind, storage)
     }
 
     package mutating func configure(_ parameters: RTPSessionParameters) {
@@ -85,7 +85,7 @@ package struct InboundRTP<Packet: PacketStorage> {
     ///   - random: varies the interval of reports.
     package mutating func wake(
         at now: Duration, senders: () -> [RTCPPackets.SenderInformation],
-        using random: inout some RandomNumberGenerator, _ act: (Action) -> Void
+        using random: inout some RandomNumberGenerator, _ act: (InboundAction) -> Void
     ) {
         guard isActive else { return }
         request(stream.drain(now, act), act)
@@ -99,7 +99,7 @@ package struct InboundRTP<Packet: PacketStorage> {
     // MARK: Packets
 
     /// Shows this remote stream from now on. A new one begins with a keyframe; of another one, a keyframe is requested.
-    package mutating func select(_ ssrc: UInt32, now: Duration, _ act: (Action) -> Void) {
+    package mutating func select(_ ssrc: UInt32, now: Duration, _ act: (InboundAction) -> Void) {
         guard selected != ssrc, isActive else { return }
         selected = ssrc
         rtxSources.select(ssrc)
@@ -131,7 +131,7 @@ package struct InboundRTP<Packet: PacketStorage> {
         if let timestamp, timestamp != packet.bigEndian32(at: 4) || frame.packets.count >= Self.maximumUnshown {
             frame = Unshown(beginsStream: false)
         }
-        frame.packets.append(Packet(copying: packet))
+        frame.packets.append(storage.init(copying: packet))
         let isOver = packet[1] & 0x80 != 0
         if isOver, stream.isFiller(frame.packets) {
             counters.fillerFrames &+= 1
@@ -147,7 +147,7 @@ package struct InboundRTP<Packet: PacketStorage> {
     ///   - running: called at most once for packets that arrived together; the running time, ns.
     package mutating func received(
         rtp packet: UnsafeRawBufferPointer, activeType: Int?, now: Duration, running: () -> Int64?,
-        _ act: (Action) -> Void
+        _ act: (InboundAction) -> Void
     ) {
         guard isActive else { return }
         let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
@@ -180,7 +180,7 @@ package struct InboundRTP<Packet: PacketStorage> {
     /// Takes the copies of missing packets, and then the packet itself.
     private mutating func unpack(
         _ packet: UnsafeRawBufferPointer, _ redundancy: AudioRedundancy, activeType: Int?, now: Duration,
-        running: () -> Int64?, _ act: (Action) -> Void
+        running: () -> Int64?, _ act: (InboundAction) -> Void
     ) {
         let own = packet.bigEndian16(at: 2)
         for (bytes, sequence) in RedundantAudio.packets(in: packet, redundancy) {
@@ -199,7 +199,7 @@ package struct InboundRTP<Packet: PacketStorage> {
 
     private mutating func insert(
         _ packet: UnsafeRawBufferPointer, activeType: Int?, now: Duration, running: () -> Int64?,
-        _ act: (Action) -> Void
+        _ act: (InboundAction) -> Void
     ) {
         let type = Int(packet[1] & 0x7f)
         let wanted = stream.insert(
@@ -243,14 +243,14 @@ package struct InboundRTP<Packet: PacketStorage> {
 
     // MARK: Feedback
 
-    private mutating func request(_ sequences: [UInt16], _ act: (Action) -> Void) {
+    private mutating func request(_ sequences: [UInt16], _ act: (InboundAction) -> Void) {
         guard !sequences.isEmpty, let selected else { return }
         counters.nacksSent &+= UInt64(sequences.count)
         act(.rtcp(parameters.compound(RTCPPackets.nack(sequences, from: parameters.ssrc, to: selected))))
     }
 
     /// Requests a keyframe of the stream that is shown. Several requests within a moment are one.
-    package mutating func requestKeyframe(now: Duration, _ act: (Action) -> Void) {
+    package mutating func requestKeyframe(now: Duration, _ act: (InboundAction) -> Void) {
         guard isActive, let selected, nextKeyframeRequest == nil else { return }
         let interval = stream.isBeyondRepair ? Self.narrowKeyframeRequestInterval : Self.keyframeRequestInterval
         if let last = lastKeyframeRequest, now - last < interval {
@@ -297,7 +297,7 @@ package struct InboundRTP<Packet: PacketStorage> {
 
     private mutating func report(
         _ now: Duration, _ senders: () -> [RTCPPackets.SenderInformation],
-        using random: inout some RandomNumberGenerator, _ act: (Action) -> Void
+        using random: inout some RandomNumberGenerator, _ act: (InboundAction) -> Void
     ) {
         var compound: [UInt8] = []
         if !areReportsReduced || lastReport.map({ now - $0 >= Self.reducedReportInterval }) ?? true {

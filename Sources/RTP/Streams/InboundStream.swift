@@ -1,32 +1,31 @@
-package import GStreamerKit
-
 /// What the receiving side of an RTP session does next.
-package enum InboundAction<Packet> {
+package enum InboundAction {
     /// The packets behind it are of another stream or codec than those before.
     case source(ssrc: UInt32, payloadType: Int)
     /// Hand on a packet for the depayloader.
     /// - Parameters:
     ///   - time: the running time of its media, ns.
     ///   - isDiscontinuous: packets before it are missing, or belong to another stream.
-    case packet(Packet, time: ClockTime, isDiscontinuous: Bool)
+    case packet(any PacketStorage, time: RunningTime, isDiscontinuous: Bool)
     /// Announce audio packets that were given up; times in nanoseconds.
-    case lost(sequence: UInt16, time: ClockTime, duration: ClockTime)
+    case lost(sequence: UInt16, time: RunningTime, duration: RunningTime)
     /// Send a compound RTCP packet.
     case rtcp([UInt8])
 }
 
 /// The remote stream that a session shows. It puts the packets in order and gives them the running time of their media. A
 /// value without a clock.
-struct InboundStream<Packet: PacketStorage> {
+struct InboundStream {
     private let kind: MediaKind
+    private let storage: any PacketStorage.Type
     private var ssrc: UInt32 = 0
     private struct Received {
-        var packet: Packet
+        var packet: any PacketStorage
         var payloadType: Int
         var isStray: Bool
         var timestamp: UInt32
         var endsFrame: Bool
-        var time: ClockTime
+        var time: RunningTime
         var codec: VideoCodec?
     }
     private var codecs: [Int: VideoCodec] = [:]
@@ -52,8 +51,8 @@ struct InboundStream<Packet: PacketStorage> {
     private var hasLost = false
     private var frameLimit = FrameLimit()
     /// The time of the latest packet, and the time from one to the next, ns.
-    private var lastTime: ClockTime?
-    private var spacing: ClockTime = 20_000_000
+    private var lastTime: RunningTime?
+    private var spacing: RunningTime = 20_000_000
     /// The running time of the packets that arrived together.
     private var arrival: Int64?
     /// The latest packet, and the longest of the latest times between two packets of one frame.
@@ -62,8 +61,8 @@ struct InboundStream<Packet: PacketStorage> {
     private static var shortestTail: Duration { .milliseconds(8) }
     private static var longestTail: Duration { .milliseconds(100) }
 
-    init(_ kind: MediaKind) {
-        self.kind = kind
+    init(_ kind: MediaKind, _ storage: any PacketStorage.Type) {
+        (self.kind, self.storage) = (kind, storage)
         buffer = JitterBuffer(requests: false)
         clock = Self.makeClock(kind, 90_000)
     }
@@ -123,16 +122,16 @@ struct InboundStream<Packet: PacketStorage> {
     /// - Returns: the packets to request again.
     mutating func insert(
         _ packet: UnsafeRawBufferPointer, type: Int, isStray: Bool, isRetransmission: Bool, sequence: UInt16,
-        now: Duration, running: () -> Int64?, _ act: (InboundAction<Packet>) -> Void
+        now: Duration, running: () -> Int64?, _ act: (InboundAction) -> Void
     ) -> [UInt16] {
         if arrival == nil { arrival = running() }
         guard let arrival else { return [] }
         let timestamp = packet.bigEndian32(at: 4)
         let undelayed = isRetransmission ? clock.undelayedTime(of: timestamp).map { $0 &+ delay } : nil
         let received = Received(
-            packet: Packet(copying: packet), payloadType: type, isStray: isStray, timestamp: timestamp,
+            packet: storage.init(copying: packet), payloadType: type, isStray: isStray, timestamp: timestamp,
             endsFrame: kind == .audio || packet[1] & 0x80 != 0,
-            time: ClockTime(max(0, undelayed ?? clock.time(of: timestamp, arrival: arrival))), codec: codecs[type])
+            time: RunningTime(max(0, undelayed ?? clock.time(of: timestamp, arrival: arrival))), codec: codecs[type])
         let media = RTPHeader.media(packet)
         let insertion = buffer.insert(
             received, sequence: sequence, endsFrame: received.endsFrame,
@@ -164,7 +163,7 @@ struct InboundStream<Packet: PacketStorage> {
     }
 
     /// - Returns: the packets to request again.
-    mutating func drain(_ now: Duration, _ act: (InboundAction<Packet>) -> Void) -> [UInt16] {
+    mutating func drain(_ now: Duration, _ act: (InboundAction) -> Void) -> [UInt16] {
         while let next = buffer.next(now: now) {
             switch next {
             case .packet(let received): deliver(received, act)
@@ -175,11 +174,11 @@ struct InboundStream<Packet: PacketStorage> {
     }
 
     /// True for the packets of a whole frame that is one of the server's own.
-    func isFiller(_ packets: [Packet]) -> Bool {
+    func isFiller(_ packets: [any PacketStorage]) -> Bool {
         filler.ends(packets.map { ($0, $0.withBytes { codecs[Int($0[1] & 0x7f)] } ?? nil) })
     }
 
-    private mutating func deliver(_ received: Received, _ act: (InboundAction<Packet>) -> Void) {
+    private mutating func deliver(_ received: Received, _ act: (InboundAction) -> Void) {
         if let first = held.first, first.timestamp != received.timestamp { release(act) }
         guard !received.isStray,
             frameLimit.admit(
@@ -203,7 +202,7 @@ struct InboundStream<Packet: PacketStorage> {
     }
 
     /// Hands on the packets that were held.
-    private mutating func release(_ act: (InboundAction<Packet>) -> Void) {
+    private mutating func release(_ act: (InboundAction) -> Void) {
         var packets: [Received] = []
         swap(&packets, &held)
         for packet in packets { handOn(packet, act) }
@@ -211,7 +210,7 @@ struct InboundStream<Packet: PacketStorage> {
         held = packets
     }
 
-    private mutating func handOn(_ received: Received, _ act: (InboundAction<Packet>) -> Void) {
+    private mutating func handOn(_ received: Received, _ act: (InboundAction) -> Void) {
         if announced?.ssrc != ssrc || announced?.payloadType != received.payloadType {
             // Another codec has a depayloader of its own, which has lost nothing, and would request a second keyframe.
             if let announced, codecs[announced.payloadType] != received.codec { hasLost = false }
@@ -231,7 +230,7 @@ struct InboundStream<Packet: PacketStorage> {
     }
 
     /// Tells a decoder of audio to conceal lost packets, as rtpjitterbuffer does. A depayloader of video sees the gap itself.
-    private mutating func lose(_ sequence: UInt16, _ count: Int, _ act: (InboundAction<Packet>) -> Void) {
+    private mutating func lose(_ sequence: UInt16, _ count: Int, _ act: (InboundAction) -> Void) {
         release(act)
         hasLost = true
         guard kind == .audio, let lastTime else { return }

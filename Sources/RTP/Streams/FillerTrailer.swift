@@ -18,8 +18,8 @@ package struct FillerTrailer: Sendable, Equatable {
     }
 
     /// True if the packets of a whole frame, which are in order, end with the trailer, possibly in several packets.
-    func ends<Packet: PacketStorage>(
-        _ packets: some BidirectionalCollection<(packet: Packet, codec: VideoCodec?)>
+    func ends(
+        _ packets: some BidirectionalCollection<(packet: any PacketStorage, codec: VideoCodec?)>
     ) -> Bool {
         var rest = bytes[...]
         for (packet, codec) in packets.reversed() where !rest.isEmpty {

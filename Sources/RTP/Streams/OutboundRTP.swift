@@ -1,12 +1,14 @@
 /// The sending side of an RTP session (RFC 3550): what was sent of each stream, and the answers to NACKs and keyframe
 /// requests. A value that packets and times drive; it knows no socket, thread, clock or pad.
-package struct OutboundRTP<Packet: PacketStorage>: Sendable {
-    private var streams: [UInt32: SentStream<Packet>] = [:]
+package struct OutboundRTP: Sendable {
+    private var streams: [UInt32: SentStream] = [:]
     private var retransmission: (payloadType: Int, ssrcs: [UInt32: UInt32])?
     private var retransmissionTypes: [Int: Int] = [:]
     private var budget = RetransmissionBudget()
     private var keyframes = KeyframePace()
     package private(set) var statistics = RTPSessionStatistics()
+    /// More than simulcast has layers; a payloader that changes its SSRC must not fill the memory.
+    private static let maximumStreams = 6
 
     package init() {}
 
@@ -34,12 +36,12 @@ package struct OutboundRTP<Packet: PacketStorage>: Sendable {
     ///   - random: chooses the first sequence number of the retransmissions of a stream.
     ///   - retired: see `SentStream.sent`.
     package mutating func sent(
-        _ packet: Packet, _ bytes: UnsafeRawBufferPointer, running: Int64?, now: Duration,
-        using random: inout some RandomNumberGenerator, retired: inout [Packet]
+        _ packet: any PacketStorage, _ bytes: UnsafeRawBufferPointer, running: Int64?, now: Duration,
+        using random: inout some RandomNumberGenerator, retired: inout [any PacketStorage]
     ) {
         let ssrc = bytes.bigEndian32(at: 8)
         if streams[ssrc] == nil {
-            guard streams.count < LocalIdentity.videoSSRCs else { return }
+            guard streams.count < Self.maximumStreams else { return }
             let rtx = retransmission.flatMap { wanted in wanted.ssrcs[ssrc].map { ($0, wanted.payloadType) } }
             streams[ssrc] = SentStream(
                 retransmission: rtx, otherTypes: retransmissionTypes,

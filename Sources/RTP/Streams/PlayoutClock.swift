@@ -1,5 +1,3 @@
-import GStreamerKit
-
 /// Maps the RTP timestamps of one stream to the running time of the pipeline. Arrival jitters; the least delay of the last
 /// seconds does not, so it stands for the path, and slow changes of it for the difference between the two clocks. A value;
 /// times in nanoseconds.
@@ -28,7 +26,7 @@ package struct PlayoutClock: Sendable {
     ///   the next one is missing.
     package init(clockRate: Int, largestLead: Duration) {
         self.clockRate = Int64(max(clockRate, 1))
-        self.largestLead = Int64(clamping: largestLead.clockTime)
+        self.largestLead = max(0, largestLead.inNanoseconds)
     }
 
     private func media(_ timestamp: Int64) -> Int64 {

@@ -1,10 +1,4 @@
-package enum VideoCodec: String, Sendable, CaseIterable {
-    /// `h265` is received only.
-    case vp8, vp9, h264, h265
-
-    /// The name in `a=rtpmap` (RFC 7741, RFC 9628, RFC 6184, RFC 7798).
-    package var encodingName: String { rawValue.uppercased() }
-
+extension VideoCodec {
     /// Format parameters of our offers. H.264: constrained baseline 3.1 or the profile of an encoded input, packets with
     /// one NAL unit or fragments (RFC 6184 8.1).
     func formatParameters(_ h264: H264Acceptance) -> String? {

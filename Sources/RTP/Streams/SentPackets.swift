@@ -2,7 +2,7 @@ internal import EventLoopThreads
 
 /// Our stream of one SSRC: the counters of its sender reports, and the latest packets for retransmission (RFC 4588). A
 /// value.
-package struct SentStream<Packet: PacketStorage>: Sendable {
+package struct SentStream: Sendable {
     /// Packets sent, and their payload bytes, modulo 2^32 as in a sender report.
     package private(set) var packets: UInt32 = 0
     package private(set) var octets: UInt32 = 0
@@ -13,7 +13,7 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
     private struct Sent: Sendable {
         var sequence: UInt16
         var time: Duration
-        var packet: Packet
+        var packet: any PacketStorage
     }
     private var history = RingBuffer<Sent>()
     private let retransmission: (ssrc: UInt32, payloadType: Int)?
@@ -41,7 +41,8 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
     ///   - retired: gets the packets that are no longer kept, for the owner to release where no lock is held: their memory
     ///     may be the application's.
     package mutating func sent(
-        _ packet: Packet, _ bytes: UnsafeRawBufferPointer, running: Int64?, now: Duration, retired: inout [Packet]
+        _ packet: any PacketStorage, _ bytes: UnsafeRawBufferPointer, running: Int64?, now: Duration,
+        retired: inout [any PacketStorage]
     ) {
         packets &+= 1
         octets &+= UInt32(clamping: max(0, bytes.count - RTPHeader.length(bytes)))
@@ -62,7 +63,7 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
     package func size(of sequence: UInt16, now: Duration) -> Int? { kept(sequence, now)?.size }
 
     /// A NACK may ask for many packets that are not kept, so this must be quick.
-    private func kept(_ sequence: UInt16, _ now: Duration) -> Packet? {
+    private func kept(_ sequence: UInt16, _ now: Duration) -> (any PacketStorage)? {
         guard let last = history.last else { return nil }
         // Sequence numbers ascend, with gaps for frames that were not sent.
         let back = last.sequence &- sequence
@@ -104,7 +105,7 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
         return packet
     }
 
-    private mutating func repeated(_ kept: Packet, as retransmission: (ssrc: UInt32, payloadType: Int)) -> [UInt8]? {
+    private mutating func repeated(_ kept: any PacketStorage, as retransmission: (ssrc: UInt32, payloadType: Int)) -> [UInt8]? {
         let copy = kept.withBytes { packet -> [UInt8]? in
             let header = RTPHeader.length(packet)
             guard packet.count >= header else { return nil }

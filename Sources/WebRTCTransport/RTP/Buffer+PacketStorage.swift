@@ -1,0 +1,5 @@
+package import GStreamerKit
+
+extension Buffer: PacketStorage {
+    package func lendBytes(to body: (UnsafeRawBufferPointer) -> Void) { _ = withBytes(body) }
+}
