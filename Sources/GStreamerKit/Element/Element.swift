@@ -49,7 +49,7 @@ public class Element: GObject, @unchecked Sendable {
 
     /// The URI at which a source or sink is now, which a redirect may have changed; nil for other elements. **May have secrets.**
     package var location: String? {
-        guard decart_instance_is(raw, gst_uri_handler_get_type()) != 0,
+        guard kit_instance_is(raw, gst_uri_handler_get_type()) != 0,
             let uri = gst_uri_handler_get_uri(OpaquePointer(raw))
         else { return nil }
         defer { g_free(uri) }
@@ -93,7 +93,7 @@ public class Element: GObject, @unchecked Sendable {
         var parent = gst_object_get_parent(gstObject)
         while let object = parent {
             defer { gst_object_unref(object) }
-            if decart_instance_is(object, decart_type_element()) != 0, isMeant(Element(borrowing: object)) {
+            if kit_instance_is(object, kit_type_element()) != 0, isMeant(Element(borrowing: object)) {
                 return true
             }
             parent = gst_object_get_parent(object)
@@ -105,7 +105,7 @@ public class Element: GObject, @unchecked Sendable {
     public func removeFromParent() {
         guard let parent = gst_object_get_parent(gstObject) else { return }
         defer { gst_object_unref(parent) }
-        if decart_instance_is(parent, gst_bin_get_type()) != 0 {
+        if kit_instance_is(parent, gst_bin_get_type()) != 0 {
             gst_bin_remove(UnsafeMutableRawPointer(parent).assumingMemoryBound(to: GstBin.self), element)
         }
     }
@@ -244,7 +244,7 @@ public final class Pipeline: Bin, @unchecked Sendable {
 
     public convenience init(description: String) throws(GStreamerError) {
         let made = try Self.parsed { gst_parse_launch_full(description, nil, GST_PARSE_FLAG_FATAL_ERRORS, &$0) }
-        guard decart_instance_is(made, gst_pipeline_get_type()) != 0 else {
+        guard kit_instance_is(made, gst_pipeline_get_type()) != 0 else {
             gst_object_unref(made)
             throw GStreamerError(.badDescription, "the description is a single element, not a pipeline")
         }
@@ -256,7 +256,7 @@ public final class Pipeline: Bin, @unchecked Sendable {
 
 extension GValueBox {
     public var element: Element? {
-        guard let found = object, decart_instance_is(found.raw, decart_type_element()) != 0 else { return nil }
+        guard let found = object, kit_instance_is(found.raw, kit_type_element()) != 0 else { return nil }
         return Element(borrowing: found.raw)
     }
 }

@@ -11,7 +11,7 @@ public final class ElementFactory: GObject, @unchecked Sendable {
 
     /// Installed decoders of video, of any rank.
     public static var videoDecoders: [ElementFactory] {
-        guard let list = gst_element_factory_list_get_elements(decart_video_decoder_type(), GST_RANK_NONE) else {
+        guard let list = gst_element_factory_list_get_elements(kit_video_decoder_type(), GST_RANK_NONE) else {
             return []
         }
         defer { gst_plugin_feature_list_free(list) }

@@ -5,10 +5,10 @@ public final class Message: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<GstMessage>
 
     init(taking pointer: UnsafeMutablePointer<GstMessage>) { self.pointer = pointer }
-    deinit { decart_mini_object_unref(pointer) }
+    deinit { kit_mini_object_unref(pointer) }
 
     func copyReference() -> UnsafeMutablePointer<GstMessage> {
-        decart_mini_object_ref(pointer).assumingMemoryBound(to: GstMessage.self)
+        kit_mini_object_ref(pointer).assumingMemoryBound(to: GstMessage.self)
     }
 
     public enum Kind: Sendable, Equatable {

@@ -23,7 +23,7 @@ public struct DebugCategory: @unchecked Sendable {
 
     func isEnabled(_ level: Level) -> Bool {
         guard let category else { return false }
-        return decart_debug_enabled(category, level.raw) != 0
+        return kit_debug_enabled(category, level.raw) != 0
     }
 
     /// Writes a message whose object is given by name.

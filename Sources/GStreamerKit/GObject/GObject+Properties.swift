@@ -26,11 +26,11 @@ extension GObject {
             return .number(low...max(low, Int(clamping: spec[keyPath: maximum])))
         }
         switch found.pointee.value_type {
-        case decart_type_int(): return number(\GParamSpecInt.minimum, \.maximum)
-        case decart_type_uint(): return number(\GParamSpecUInt.minimum, \.maximum)
-        case decart_type_int64(): return number(\GParamSpecInt64.minimum, \.maximum)
-        case decart_type_uint64(): return number(\GParamSpecUInt64.minimum, \.maximum)
-        case decart_type_structure(): return .structure
+        case kit_type_int(): return number(\GParamSpecInt.minimum, \.maximum)
+        case kit_type_uint(): return number(\GParamSpecUInt.minimum, \.maximum)
+        case kit_type_int64(): return number(\GParamSpecInt64.minimum, \.maximum)
+        case kit_type_uint64(): return number(\GParamSpecUInt64.minimum, \.maximum)
+        case kit_type_structure(): return .structure
         default: return .other
         }
     }

@@ -6,9 +6,9 @@ public final class Buffer: @unchecked Sendable {
 
     init(taking pointer: UnsafeMutablePointer<GstBuffer>) { self.pointer = pointer }
     init(borrowing pointer: UnsafeMutablePointer<GstBuffer>) {
-        self.pointer = decart_mini_object_ref(pointer).assumingMemoryBound(to: GstBuffer.self)
+        self.pointer = kit_mini_object_ref(pointer).assumingMemoryBound(to: GstBuffer.self)
     }
-    deinit { if let pointer { decart_mini_object_unref(pointer) } }
+    deinit { if let pointer { kit_mini_object_unref(pointer) } }
 
     public init(copying bytes: UnsafeRawBufferPointer) {
         let buffer = gst_buffer_new_allocate(nil, gsize(bytes.count), nil)

@@ -6,9 +6,9 @@ public final class Caps: @unchecked Sendable, Equatable, CustomStringConvertible
 
     init(taking pointer: UnsafeMutablePointer<GstCaps>) { self.pointer = pointer }
     init(borrowing pointer: UnsafeMutablePointer<GstCaps>) {
-        self.pointer = decart_mini_object_ref(pointer).assumingMemoryBound(to: GstCaps.self)
+        self.pointer = kit_mini_object_ref(pointer).assumingMemoryBound(to: GstCaps.self)
     }
-    deinit { decart_mini_object_unref(pointer) }
+    deinit { kit_mini_object_unref(pointer) }
 
     public convenience init(_ text: String) throws(GStreamerError) {
         guard let parsed = gst_caps_from_string(text) else {

@@ -29,17 +29,17 @@ extension Structure {
 
     private func alternatives<Item>(_ field: String, _ read: (UnsafePointer<GValue>) -> Item?) -> [Item] {
         guard let value = gst_structure_get_value(pointer, field) else { return [] }
-        guard decart_value_holds(value, gst_value_list_get_type()) != 0 else { return read(value).map { [$0] } ?? [] }
+        guard kit_value_holds(value, gst_value_list_get_type()) != 0 else { return read(value).map { [$0] } ?? [] }
         return (0..<gst_value_list_get_size(value)).compactMap { gst_value_list_get_value(value, $0).flatMap(read) }
     }
 }
 
 private func integerRange(_ value: UnsafePointer<GValue>) -> ClosedRange<Int>? {
-    if decart_value_holds(value, decart_type_int()) != 0 {
+    if kit_value_holds(value, kit_type_int()) != 0 {
         let number = Int(g_value_get_int(value))
         return number...number
     }
-    guard decart_value_holds(value, gst_int_range_get_type()) != 0 else { return nil }
+    guard kit_value_holds(value, gst_int_range_get_type()) != 0 else { return nil }
     let (low, high) = (Int(gst_value_get_int_range_min(value)), Int(gst_value_get_int_range_max(value)))
     return low <= high ? low...high : nil
 }
@@ -48,11 +48,11 @@ private func fractionRange(_ value: UnsafePointer<GValue>) -> ClosedRange<Fracti
     func fraction(_ value: UnsafePointer<GValue>) -> Fraction {
         Fraction(Int(gst_value_get_fraction_numerator(value)), Int(gst_value_get_fraction_denominator(value)))
     }
-    if decart_value_holds(value, gst_fraction_get_type()) != 0 {
+    if kit_value_holds(value, gst_fraction_get_type()) != 0 {
         let number = fraction(value)
         return number...number
     }
-    guard decart_value_holds(value, gst_fraction_range_get_type()) != 0,
+    guard kit_value_holds(value, gst_fraction_range_get_type()) != 0,
         let low = gst_value_get_fraction_range_min(value).map(fraction),
         let high = gst_value_get_fraction_range_max(value).map(fraction), low <= high
     else { return nil }

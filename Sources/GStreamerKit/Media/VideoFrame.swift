@@ -51,7 +51,7 @@ extension VideoInfo {
     public func shortage(of buffer: Buffer) -> (bytes: Int, needed: Int)? {
         guard let pointer = buffer.pointer else { return (0, size) }
         var own = info
-        let needed = Int(clamping: decart_video_frame_bytes(&own, gst_buffer_get_video_meta(pointer)))
+        let needed = Int(clamping: kit_video_frame_bytes(&own, gst_buffer_get_video_meta(pointer)))
         if needed > 0, buffer.size >= needed { return nil }
         return (buffer.size, needed > 0 ? needed : size)
     }
@@ -88,7 +88,7 @@ extension Buffer {
         guard let pointer, let meta = gst_buffer_get_video_meta(pointer) else { return self }
         var info = video.info
         guard meta.pointee.width == video.info.width, meta.pointee.height == video.info.height,
-            decart_video_meta_is_default(meta, &info) == 0
+            kit_video_meta_is_default(meta, &info) == 0
         else { return self }
         guard let copy = pool.next() else { return nil }
         let isCopied = withVideoFrame(video, writable: false) { from in
@@ -102,13 +102,13 @@ extension Buffer {
     /// Copies flags, times and plain metas of another frame. Call it only on a buffer that nothing else references.
     public func copyDescription(of other: Buffer) {
         guard let pointer, let from = other.pointer else { return }
-        decart_buffer_copy_description(pointer, from)
+        kit_buffer_copy_description(pointer, from)
     }
 
     /// Returns the frame in writable memory, copied only if it is shared. Consumes this buffer's reference; nil if
     /// copying fails.
     public func madeWritable() -> Buffer? {
-        guard let owned = release(), let writable = decart_buffer_make_writable(owned) else { return nil }
+        guard let owned = release(), let writable = kit_buffer_make_writable(owned) else { return nil }
         return Buffer(taking: writable)
     }
 

@@ -15,15 +15,15 @@ public struct VideoFrameRef {
     /// Returns nil if the frame has no such plane, or less mapped memory than its size and stride require.
     public func plane(_ index: Int) -> FramePlane? {
         guard let format = pointer.pointee.info.finfo, index >= 0, index < planeCount,
-            let base = decart_video_frame_plane(pointer, UInt32(index)),
+            let base = kit_video_frame_plane(pointer, UInt32(index)),
             let layout = PlaneLayout(
                 format, plane: index, width: Int(pointer.pointee.info.width), height: Int(pointer.pointee.info.height))
         else { return nil }
         let plane = FramePlane(
-            base: base, stride: Int(decart_video_frame_stride(pointer, UInt32(index))), layout: layout)
+            base: base, stride: Int(kit_video_frame_stride(pointer, UInt32(index))), layout: layout)
         var before: gsize = 0
         var after: gsize = 0
-        decart_video_frame_room(pointer, UInt32(index), &before, &after)
+        kit_video_frame_room(pointer, UInt32(index), &before, &after)
         // Both factors fit in 31 bits, so the product cannot overflow.
         let lastRow = plane.stride &* (layout.rows &- 1)
         guard -min(0, lastRow) <= Int(clamping: before), max(0, lastRow) &+ layout.rowBytes <= Int(clamping: after)

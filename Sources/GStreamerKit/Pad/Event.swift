@@ -32,13 +32,13 @@ public final class Event: @unchecked Sendable {
 
     init(taking pointer: UnsafeMutablePointer<GstEvent>) { self.pointer = pointer }
     init(borrowing pointer: UnsafeMutablePointer<GstEvent>) {
-        self.pointer = decart_mini_object_ref(pointer).assumingMemoryBound(to: GstEvent.self)
+        self.pointer = kit_mini_object_ref(pointer).assumingMemoryBound(to: GstEvent.self)
     }
-    deinit { decart_mini_object_unref(pointer) }
+    deinit { kit_mini_object_unref(pointer) }
 
     /// Adds a reference, for a C call that takes ownership.
     func copyReference() -> UnsafeMutablePointer<GstEvent> {
-        decart_mini_object_ref(pointer).assumingMemoryBound(to: GstEvent.self)
+        kit_mini_object_ref(pointer).assumingMemoryBound(to: GstEvent.self)
     }
 
     public var kind: Kind { Kind(pointer.pointee.type) }
@@ -157,11 +157,11 @@ public final class Event: @unchecked Sendable {
     }
 
     public var imageOrientationTag: String? {
-        kind == .tag ? decart_event_orientation(pointer).map { String(taking: $0) } : nil
+        kind == .tag ? kit_event_orientation(pointer).map { String(taking: $0) } : nil
     }
 
     /// True if the tags apply to all streams of the medium and not only to this one.
-    public var hasGlobalTags: Bool { kind == .tag && decart_event_tag_scope(pointer) == GST_TAG_SCOPE_GLOBAL }
+    public var hasGlobalTags: Bool { kind == .tag && kit_event_tag_scope(pointer) == GST_TAG_SCOPE_GLOBAL }
 
     public var streamID: String? {
         guard kind == .streamStart else { return nil }
@@ -173,7 +173,7 @@ public final class Event: @unchecked Sendable {
     /// A copy of the tag event without `image-orientation`; nil if no tag is left.
     public func withoutImageOrientation() -> Event? {
         guard kind == .tag else { return nil }
-        return decart_event_without_orientation(pointer).map { Event(taking: $0) }
+        return kit_event_without_orientation(pointer).map { Event(taking: $0) }
     }
 
     /// The running time of a buffer with this PTS, according to a SEGMENT event; nil if the PTS lies outside the

@@ -34,7 +34,7 @@ extension Pad {
             pad,
             { pad, _, list in
                 guard let list else { return GST_FLOW_ERROR }
-                defer { decart_mini_object_unref(UnsafeMutableRawPointer(list)) }
+                defer { kit_mini_object_unref(UnsafeMutableRawPointer(list)) }
                 guard let pad, let data = pad.pointee.chainlistdata else { return GST_FLOW_ERROR }
                 let buffers = (0..<gst_buffer_list_length(list)).compactMap {
                     gst_buffer_list_get(list, $0).map(Buffer.init(borrowing:))

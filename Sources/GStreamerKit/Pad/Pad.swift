@@ -74,16 +74,16 @@ public class Pad: GObject, @unchecked Sendable {
 
     /// Runs `body` while no other thread pushes data into this sink pad; waits for one that does.
     public func betweenPushes(_ body: () -> Void) {
-        decart_pad_stream_lock(pad)
-        defer { decart_pad_stream_unlock(pad) }
+        kit_pad_stream_lock(pad)
+        defer { kit_pad_stream_unlock(pad) }
         body()
     }
 
     /// Runs `body` in the function of this pad's task as if the task were between two calls of it: a FLUSH_STOP that comes
     /// from downstream waits for that.
     package func betweenTurns(_ body: () -> Void) {
-        decart_pad_stream_unlock(pad)
-        defer { decart_pad_stream_lock(pad) }
+        kit_pad_stream_unlock(pad)
+        defer { kit_pad_stream_lock(pad) }
         body()
     }
 
@@ -96,7 +96,7 @@ public class Pad: GObject, @unchecked Sendable {
     /// fails.
     public func queryPeerLatency() -> (live: Bool, minimum: ClockTime)? {
         let query = gst_query_new_latency()
-        defer { decart_mini_object_unref(query) }
+        defer { kit_mini_object_unref(query) }
         guard gst_pad_peer_query(pad, query) != 0 else { return nil }
         var live: gboolean = 0
         var minimum: GstClockTime = 0
@@ -134,7 +134,7 @@ public final class GhostPad: Pad, @unchecked Sendable {
 
 extension GValueBox {
     public var pad: Pad? {
-        guard let found = object, decart_instance_is(found.raw, gst_pad_get_type()) != 0 else { return nil }
+        guard let found = object, kit_instance_is(found.raw, gst_pad_get_type()) != 0 else { return nil }
         return Pad(borrowing: found.raw)
     }
 }
