@@ -27,6 +27,8 @@ struct MediaSettings: Sendable {
     var isViewer = false
     /// The input is encoded like this, and there is no encoder; nil: raw frames.
     var encodedInput: EncodedVideoFormat?
+    /// As in `RoomConfiguration.sharesScreen`.
+    var sharesScreen = false
     /// As in `AudioSendParameters.isDiscontinuous`.
     var sendsAudioDiscontinuously = false
     /// Encoded frames leave the element, and there is no decoder; nil: raw frames.
