@@ -1,4 +1,5 @@
-package import WebRTCTransport
+package import RTP
+import WebRTCTransport
 
 /// Media to publish, and participants to subscribe to.
 package struct RoomConfiguration: Sendable, Equatable {

@@ -2,6 +2,7 @@
 import DecartProtocol
 import DecartSession
 import LiveKitProtocol
+import RTP
 import Recovery
 import WebRTCTransport
 

@@ -1,5 +1,6 @@
 import DecartProtocol
 import MediaPipeline
+import RTP
 import WebRTCTransport
 
 /// Limits of the sent video, which the application may change while a session runs.

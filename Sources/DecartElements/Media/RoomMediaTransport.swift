@@ -8,6 +8,7 @@ import DecartSession
 import GStreamerKit
 import LiveKitTransport
 import MediaPipeline
+import RTP
 import Signalling
 import WebRTCTransport
 

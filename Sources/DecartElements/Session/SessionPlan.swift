@@ -5,6 +5,7 @@ import GStreamerKit
 import ICE
 import MediaPipeline
 import Network
+import RTP
 import Signalling
 import WebRTCTransport
 

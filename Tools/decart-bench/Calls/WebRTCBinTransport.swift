@@ -4,6 +4,7 @@
 import CGStreamer
 import GStreamerKit
 import Glibc
+import RTP
 import Synchronization
 import WebRTCTransport
 
