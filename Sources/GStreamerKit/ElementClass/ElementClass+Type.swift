@@ -92,6 +92,7 @@ func filterImplementation(of instance: UnsafeMutableRawPointer) -> (any VideoFil
 }
 
 extension Element {
+    /// The Swift object behind an element of a registered class; nil: another kind of element.
     public var implementation: (any ElementImplementation)? { GStreamerKit.implementation(of: raw) }
 }
 

@@ -28,42 +28,52 @@ public final class GValueBox: @unchecked Sendable, Equatable {
         gst_value_compare(one.storage, other.storage) == GST_VALUE_EQUAL
     }
 
+    /// A string; nil is NULL.
     public convenience init(_ value: String?) {
         self.init(type: kit_type_string())
         g_value_set_string(storage, value)
     }
+    /// A Boolean.
     public convenience init(_ value: Bool) {
         self.init(type: kit_type_boolean())
         g_value_set_boolean(storage, value ? 1 : 0)
     }
+    /// A gint; greater values become the greatest.
     public convenience init(int value: Int) {
         self.init(type: kit_type_int())
         g_value_set_int(storage, Int32(clamping: value))
     }
+    /// A guint; values outside become the nearest.
     public convenience init(uint value: Int) {
         self.init(type: kit_type_uint())
         g_value_set_uint(storage, UInt32(clamping: value))
     }
+    /// A gint64.
     public convenience init(int64 value: Int) {
         self.init(type: kit_type_int64())
         g_value_set_int64(storage, value)
     }
+    /// A guint64.
     public convenience init(uint64 value: UInt64) {
         self.init(type: kit_type_uint64())
         g_value_set_uint64(storage, UInt(value))
     }
+    /// A gdouble.
     public convenience init(double value: Double) {
         self.init(type: kit_type_double())
         g_value_set_double(storage, value)
     }
+    /// A GstBitmask.
     public convenience init(bitmask value: UInt64) {
         self.init(type: gst_bitmask_get_type())
         gst_value_set_bitmask(storage, guint64(value))
     }
+    /// An object, of which the value holds a reference.
     public convenience init(object: GObject) {
         self.init(type: kit_type_of_instance(object.raw))
         g_value_set_object(storage, object.raw)
     }
+    /// A GstValueArray of strings.
     public convenience init(strings: [String]) {
         self.init(type: kit_type_value_array())
         // `withPointer` keeps each item alive during the call; an escaped pointer would dangle.
@@ -79,6 +89,7 @@ public final class GValueBox: @unchecked Sendable, Equatable {
 
     func holds(_ type: GType) -> Bool { kit_value_holds(storage, type) != 0 }
 
+    /// The text; nil: NULL, or another type.
     public var string: String? {
         if holds(kit_type_string()) { return g_value_get_string(storage).map { String(cString: $0) } }
         return gst_value_serialize(storage).map { String(taking: $0) }
@@ -95,7 +106,9 @@ public final class GValueBox: @unchecked Sendable, Equatable {
         return nil
     }
 
+    /// The Boolean; nil: another type.
     public var bool: Bool? { holds(kit_type_boolean()) ? g_value_get_boolean(storage) != 0 : nil }
+    /// The gdouble; nil: another type.
     public var double: Double? { holds(kit_type_double()) ? g_value_get_double(storage) : nil }
 
     /// A copy of the bytes of a GBytes.
@@ -106,11 +119,13 @@ public final class GValueBox: @unchecked Sendable, Equatable {
         return Array(UnsafeRawBufferPointer(start: data, count: Int(size)))
     }
 
+    /// A GBytes with a copy.
     public convenience init(bytes: [UInt8]) {
         self.init(type: g_bytes_get_type())
         g_value_take_boxed(storage, UnsafeRawPointer(g_bytes_new(bytes, gsize(bytes.count))))
     }
 
+    /// The object, with a reference of its own; nil: NULL, or another type.
     public var object: GObject? {
         guard g_type_is_a(kit_type_of_value(storage), g_object_get_type()) != 0,
             let found = g_value_get_object(storage)
@@ -118,6 +133,7 @@ public final class GValueBox: @unchecked Sendable, Equatable {
         return GObject(borrowing: found)
     }
 
+    /// The strings of an array; nil: another type.
     public var strings: [String]? {
         guard holds(kit_type_value_array()) else { return nil }
         return (0..<gst_value_array_get_size(storage)).compactMap { index in

@@ -1,6 +1,8 @@
 internal import CGStreamer
 
+/// A property as GObject knows it.
 public struct PropertySpec: Sendable {
+    /// The type, with range and default.
     public enum Kind: Sendable {
         case string(default: String?)
         /// A string for the application only, initially unset. Graph dumps omit it, and it emits no `notify`, because
@@ -17,18 +19,25 @@ public struct PropertySpec: Sendable {
         case caps
     }
 
+    /// Whether the application reads and sets it.
     public enum Access: Sendable { case readWrite, readOnly, writeOnly }
     /// The highest state in which a change takes effect (GST_PARAM_MUTABLE_*).
     public enum Mutability: Sendable { case ready, playing }
 
+    /// The name, with hyphens.
     public var name: String
+    /// A name for users.
     public var nick: String
     /// The description, with the unit and the meaning of special values.
     public var blurb: String
+    /// The type, with range and default.
     public var kind: Kind
+    /// Whether the application reads and sets it.
     public var access: Access
+    /// Until which state it may be set.
     public var mutability: Mutability
 
+    /// Describes a property; `PropertyTable` makes most of them.
     public init(
         _ name: String, nick: String, blurb: String, _ kind: Kind, access: Access = .readWrite,
         mutability: Mutability = .ready

@@ -1,5 +1,6 @@
 internal import CGStreamer
 
+/// A connected handler, for `GObject.disconnect`.
 public struct SignalHandler: Sendable { let id: UInt }
 
 private typealias SignalBox = FunctionBox<@Sendable ([GValueBox]) -> GValueBox?>
@@ -23,10 +24,12 @@ extension GObject {
         return SignalHandler(id: UInt(g_signal_connect_closure(raw, signal, closure, 0)))
     }
 
+    /// Removes a handler; a call that runs goes on to its end.
     public func disconnect(_ handler: SignalHandler) {
         if handler.id != 0 { g_signal_handler_disconnect(raw, handler.id) }
     }
 
+    /// True if a handler of the signal is connected.
     public func hasHandler(_ signal: String) -> Bool {
         let id = g_signal_lookup(signal, kit_type_of_instance(raw))
         return id != 0 && g_signal_has_handler_pending(raw, id, 0, 0) != 0

@@ -2,16 +2,22 @@ internal import CGStreamer
 
 /// A non-negative fraction, such as a frame rate.
 public struct Fraction: Sendable, Equatable, Comparable, CustomStringConvertible {
+    /// The upper number.
     public var numerator: Int
+    /// The lower number, at least 1.
     public var denominator: Int
 
+    /// A fraction; a denominator below 1 becomes 1.
     public init(_ numerator: Int, _ denominator: Int) {
         self.numerator = max(0, numerator)
         self.denominator = max(1, denominator)
     }
 
+    /// The quotient.
     public var value: Double { Double(numerator) / Double(denominator) }
+    /// As in caps: "30/1".
     public var description: String { "\(numerator)/\(denominator)" }
+    /// Compares the quotients.
     // Caps fields have 32 bits, so the products fit.
     public static func < (a: Fraction, b: Fraction) -> Bool {
         a.numerator &* b.denominator < b.numerator &* a.denominator
@@ -24,7 +30,9 @@ public struct Fraction: Sendable, Equatable, Comparable, CustomStringConvertible
 extension Structure {
     /// The values that an integer field allows; a single value is a range of one.
     public func integers(_ field: String) -> [ClosedRange<Int>] { alternatives(field, integerRange) }
+    /// The values or ranges that a field allows.
     public func fractions(_ field: String) -> [ClosedRange<Fraction>] { alternatives(field, fractionRange) }
+    /// The texts that a field allows.
     public func strings(_ field: String) -> [String] { alternatives(field) { GValueBox(copying: $0).string } }
 
     private func alternatives<Item>(_ field: String, _ read: (UnsafePointer<GValue>) -> Item?) -> [Item] {
@@ -60,6 +68,7 @@ private func fractionRange(_ value: UnsafePointer<GValue>) -> ClosedRange<Fracti
 }
 
 extension Structure {
+    /// Sets a field.
     public func set(_ field: String, fraction: Fraction) {
         let box = GValueBox(type: gst_fraction_get_type())
         box.withMutablePointer {

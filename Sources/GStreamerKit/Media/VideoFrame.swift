@@ -5,6 +5,7 @@ public struct VideoInfo: @unchecked Sendable {
     // @unchecked: a plain C value whose only shared pointer, `finfo`, refers to GStreamer's static table.
     var info: GstVideoInfo
 
+    /// Reads fixed caps of raw video; nil: they are not.
     public init?(caps: Caps) {
         var parsed = GstVideoInfo()
         guard gst_video_info_from_caps(&parsed, caps.pointer) != 0 else { return nil }
@@ -13,10 +14,15 @@ public struct VideoInfo: @unchecked Sendable {
 
     init(_ info: GstVideoInfo) { self.info = info }
 
+    /// Pixels.
     public var width: Int { Int(info.width) }
+    /// Pixels.
     public var height: Int { Int(info.height) }
+    /// The bytes of a frame without a GstVideoMeta.
     public var size: Int { Int(info.size) }
+    /// Frames a second as a fraction; 0/1: variable.
     public var framerate: (Int, Int) { (Int(info.fps_n), Int(info.fps_d)) }
+    /// Width to height of a pixel.
     public var pixelAspectRatio: (Int, Int) { (Int(info.par_n), Int(info.par_d)) }
     /// True for full-range YUV (0-255), such as decoded JPEG frames of a camera.
     public var isFullRangeYUV: Bool {
@@ -33,6 +39,7 @@ public struct VideoInfo: @unchecked Sendable {
     }
     /// Each frame has a flag that says if it is interlaced; some decoders set none.
     public var isMixed: Bool { info.interlace_mode == GST_VIDEO_INTERLACE_MODE_MIXED }
+    /// Frames may consist of two fields.
     public var isInterlaced: Bool { info.interlace_mode != GST_VIDEO_INTERLACE_MODE_PROGRESSIVE }
 }
 

@@ -1,21 +1,31 @@
 internal import CGStreamer
 
+/// What a probe sees.
 public struct PadProbeType: OptionSet, Sendable {
+    /// GstPadProbeType's bits.
     public let rawValue: UInt32
+    /// Takes GstPadProbeType's bits.
     public init(rawValue: UInt32) { self.rawValue = rawValue }
+    /// Buffers.
     public static let buffer = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_BUFFER.rawValue)
+    /// Events that go downstream.
     public static let downstreamEvent = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM.rawValue)
+    /// Events that go upstream.
     public static let upstreamEvent = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_EVENT_UPSTREAM.rawValue)
+    /// FLUSH_START and FLUSH_STOP.
     public static let flushEvent = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_EVENT_FLUSH.rawValue)
+    /// Queries in both directions.
     public static let query = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_QUERY_BOTH.rawValue)
 }
 
+/// What passes the pad.
 public enum ProbeItem {
     case buffer(Buffer)
     case event(Event)
     case query(QueryRef)
 }
 
+/// What becomes of it.
 public enum ProbeVerdict: Sendable {
     /// Passes the item on.
     case pass
