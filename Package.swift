@@ -51,9 +51,10 @@ let package = Package(
         .target(name: "LiveKitProtocol", swiftSettings: swiftSettings),
         .target(name: "Log", swiftSettings: swiftSettings),
         .target(name: "Recovery", swiftSettings: swiftSettings),
-        .target(
-            name: "EventLoopThreads", dependencies: ["CGIO"], path: "Sources", sources: ["EventLoopThreads", "Queues"],
-            swiftSettings: swiftSettings),
+        .target(name: "Queues", swiftSettings: swiftSettings),
+        .target(name: "EventLoopThreads", dependencies: ["CGIO", "Queues"], swiftSettings: swiftSettings),
+        // RTP, RTCP and congestion control as values that packets and times drive: no socket, thread, clock or GStreamer.
+        .target(name: "RTP", dependencies: ["Queues"], swiftSettings: swiftSettings),
 
         // Floor 1: one concern each.
         .target(
@@ -74,9 +75,9 @@ let package = Package(
         .target(
             name: "WebRTCTransport",
             dependencies: [
-                "EventLoopThreads", "GStreamerKit", "ICE", "MediaSecurity", "Log", "Recovery",
+                "EventLoopThreads", "GStreamerKit", "ICE", "MediaSecurity", "Log", "Recovery", "RTP",
             ],
-            path: "Sources", sources: ["WebRTCTransport", "RTP"], swiftSettings: swiftSettings),
+            swiftSettings: swiftSettings),
         .target(
             name: "CommandLineOptions", dependencies: ["GStreamerKit"], path: "Tools/CommandLineOptions",
             swiftSettings: swiftSettings),
@@ -92,7 +93,7 @@ let package = Package(
             name: "LiveKitTransport",
             dependencies: [
                 "LiveKitProtocol", "DecartProtocol", "DecartSession", "EventLoopThreads", "Signalling", "ICE",
-                "Network", "WebRTCTransport",
+                "Network", "RTP", "WebRTCTransport",
                 "Log", "Recovery",
             ],
             swiftSettings: swiftSettings),
@@ -101,7 +102,7 @@ let package = Package(
         .target(
             name: "MediaPipeline",
             dependencies: [
-                "CYUV", "EventLoopThreads", "GStreamerKit", "DecartProtocol", "WebRTCTransport",
+                "CYUV", "EventLoopThreads", "GStreamerKit", "DecartProtocol", "RTP", "WebRTCTransport",
                 "Log",
             ],
             swiftSettings: swiftSettings),
@@ -113,7 +114,8 @@ let package = Package(
             name: "DecartElements",
             dependencies: [
                 "MediaPipeline", "MirrorElement", "GStreamerKit", "DecartProtocol", "DecartSession", "ICE",
-                "EventLoopThreads", "MediaSecurity", "Network", "WebRTCTransport", "Signalling", "LiveKitTransport",
+                "EventLoopThreads", "MediaSecurity", "Network", "RTP", "WebRTCTransport", "Signalling",
+                "LiveKitTransport",
                 "CRelease",
                 "Log", "Recovery",
             ],
@@ -126,7 +128,7 @@ let package = Package(
             name: "StandInServer",
             dependencies: [
                 "CGIO", "DecartProtocol", "EventLoopThreads", "GStreamerKit", "ICE", "LiveKitProtocol", "MediaSecurity",
-                "Network", "WebRTCTransport", "Log",
+                "Network", "RTP", "WebRTCTransport", "Log",
             ],
             path: "Tools/StandInServer",
             // The page must not depend on files of an installation.
@@ -170,7 +172,7 @@ let package = Package(
             name: "decart-bench",
             dependencies: [
                 "CGStreamer", "CommandLineOptions", "DecartProtocol", "GStreamerKit", "MediaSecurity",
-                "WebRTCTransport",
+                "RTP", "WebRTCTransport",
             ],
             path: "Tools/decart-bench", swiftSettings: swiftSettings),
 
@@ -189,13 +191,15 @@ let package = Package(
         .testTarget(
             name: "LiveKitTransportTests",
             dependencies: [
-                "LiveKitTransport", "LiveKitProtocol", "WebRTCTransport", "DecartSession", "DecartProtocol",
+                "LiveKitTransport", "LiveKitProtocol", "RTP", "WebRTCTransport", "DecartSession", "DecartProtocol",
                 "Recovery", "TestSupport",
             ],
             exclude: ["Exchanges"], swiftSettings: testSettings),
         .testTarget(
             name: "DecartSessionTests",
-            dependencies: ["DecartSession", "DecartProtocol", "EventLoopThreads", "Log", "Recovery", "TestSupport"],
+            dependencies: [
+                "DecartSession", "DecartProtocol", "EventLoopThreads", "Log", "Queues", "Recovery", "TestSupport",
+            ],
             swiftSettings: testSettings),
         .testTarget(
             name: "SignallingTests",
@@ -207,7 +211,7 @@ let package = Package(
         // coturn, an HTTP proxy, random numbers and stand-in encoders for several test targets.
         .target(
             name: "TestSupport",
-            dependencies: ["CGIO", "CGStreamer", "ICE", "GStreamerKit", "MediaSecurity", "WebRTCTransport"],
+            dependencies: ["CGIO", "CGStreamer", "ICE", "GStreamerKit", "MediaSecurity", "RTP", "WebRTCTransport"],
             path: "Tests/TestSupport", swiftSettings: swiftSettings),
         .testTarget(
             name: "ICETests", dependencies: ["ICE", "Signalling", "DecartProtocol", "DecartSession", "TestSupport"],
@@ -224,20 +228,21 @@ let package = Package(
         .testTarget(
             name: "WebRTCTransportTests",
             dependencies: [
-                "CGIO", "WebRTCTransport", "EventLoopThreads", "GStreamerKit", "ICE", "MediaSecurity", "TestSupport",
+                "CGIO", "RTP", "WebRTCTransport", "EventLoopThreads", "GStreamerKit", "ICE", "MediaSecurity",
+                "TestSupport",
             ],
             exclude: ["Recordings"],
             swiftSettings: testSettings),
         .testTarget(
             name: "MediaPipelineTests",
-            dependencies: ["CGStreamer", "MediaPipeline", "GStreamerKit", "TestSupport"],
+            dependencies: ["CGStreamer", "MediaPipeline", "GStreamerKit", "RTP", "TestSupport"],
             exclude: ["Recordings"],
             swiftSettings: testSettings),
         .testTarget(
             name: "StandInServerTests",
             dependencies: [
                 "EventLoopThreads", "StandInServer", "GStreamerKit", "DecartProtocol", "LiveKitProtocol", "TestSupport",
-                "WebRTCTransport",
+                "RTP", "WebRTCTransport",
             ],
             exclude: ["Exchanges"], swiftSettings: testSettings),
         .testTarget(
@@ -252,7 +257,7 @@ let package = Package(
             name: "FuzzTargets",
             dependencies: [
                 "DecartProtocol", "DecartSession", "GStreamerKit", "ICE", "LiveKitProtocol", "LiveKitTransport",
-                "MediaPipeline", "MediaSecurity", "Network", "Signalling", "TestSupport", "WebRTCTransport",
+                "MediaPipeline", "MediaSecurity", "Network", "Signalling", "TestSupport", "RTP", "WebRTCTransport",
             ],
             path: "Tests/Tools/Fuzz/Targets", swiftSettings: swiftSettings),
         .testTarget(
@@ -264,7 +269,7 @@ let package = Package(
             name: "DecartElementsTests",
             dependencies: [
                 "CGStreamer", "DecartElements", "MediaPipeline", "StandInServer", "GStreamerKit",
-                "DecartProtocol", "ICE", "TestSupport", "WebRTCTransport",
+                "DecartProtocol", "ICE", "TestSupport", "RTP", "WebRTCTransport",
             ],
             swiftSettings: testSettings),
     ]

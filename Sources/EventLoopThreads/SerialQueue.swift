@@ -2,6 +2,7 @@
 // interpreter that ends (Python) ends each thread that calls into it by pthread_exit, and libdispatch traps when one of
 // its threads ends in the middle of its work.
 import Glibc
+import Queues
 import Synchronization
 
 package final class SerialQueue: Sendable {

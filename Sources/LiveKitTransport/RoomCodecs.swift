@@ -1,6 +1,7 @@
 // The video codecs that a room allows, and the one of them that we publish. A value.
 import DecartProtocol
 import LiveKitProtocol
+import RTP
 import WebRTCTransport
 
 struct RoomCodecs: Sendable {

@@ -1,10 +1,13 @@
-package import WebRTCTransport
+package import RTP
+import WebRTCTransport
 
 /// Media to publish, and participants to subscribe to.
 package struct RoomConfiguration: Sendable, Equatable {
     /// Client IDs (`cid`) of our tracks, as in the offer's `msid`.
     package var trackID = "camera"
     package var audioTrackID = "microphone"
+    /// Our video is announced as the share of a screen, not as a camera.
+    package var sharesScreen = false
     package var width: Int
     package var height: Int
     /// Maximum, bit/s.

@@ -9,6 +9,7 @@ import ICE
 import LiveKitProtocol
 package import Log
 import Recovery
+package import RTP
 package import Signalling
 import Synchronization
 package import WebRTCTransport

@@ -2,6 +2,7 @@
 package import DecartProtocol
 package import DecartSession
 package import LiveKitProtocol
+package import RTP
 package import WebRTCTransport
 
 package enum RoomTimer: Sendable, Hashable, CaseIterable {

@@ -13,6 +13,7 @@
 // session decides: it requests to recover, which is carried out until the stay is restored (`RoomResume`), and it ends
 // what takes too long. A stay that the server ends without sending us away is lost (`reportLost`): the session joins the
 // same room again. Any other end is a failure, after which the session gets another room.
+import RTP
 package import DecartProtocol
 import DecartSession
 import LiveKitProtocol

@@ -2,6 +2,7 @@
 import DecartProtocol
 import DecartSession
 import LiveKitProtocol
+import RTP
 import Recovery
 import WebRTCTransport
 
@@ -299,9 +300,10 @@ struct RoomPublisher: Sendable {
         let layers = videoLayers
         return .with {
             $0.cid = configuration.trackID
-            $0.name = "camera"
+            // As LiveKit's clients name them.
+            $0.name = configuration.sharesScreen ? "screen_share" : "camera"
             $0.type = .video
-            $0.source = .camera
+            $0.source = configuration.sharesScreen ? .screenShare : .camera
             $0.muted = muted.contains(.video)
             $0.width = UInt32(clamping: configuration.width)
             $0.height = UInt32(clamping: configuration.height)

@@ -5,6 +5,7 @@
 import DecartProtocol
 import DecartSession
 import LiveKitProtocol
+import RTP
 import WebRTCTransport
 
 struct RoomSubscriptions: Sendable {

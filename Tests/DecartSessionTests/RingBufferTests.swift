@@ -1,4 +1,4 @@
-import EventLoopThreads
+import Queues
 import TestSupport
 import Testing
 

@@ -8,6 +8,7 @@ import DecartProtocol
 import DecartSession
 import LiveKitProtocol
 import LiveKitTransport
+import RTP
 import Testing
 import TestSupport
 import WebRTCTransport

@@ -2,6 +2,7 @@ import DecartProtocol
 import DecartSession
 import LiveKitProtocol
 import LiveKitTransport
+import RTP
 import TestSupport
 import Testing
 import WebRTCTransport
@@ -39,6 +40,10 @@ struct RoomMachineTests {
         let (joined, track) = Self.join(configuration)
         var machine = joined
         #expect(track?.name == "camera" && track?.source == .camera && track?.cid == "camera")
+        var screen = configuration
+        screen.sharesScreen = true
+        let shared = Self.join(screen).1
+        #expect(shared?.name == "screen_share" && shared?.source == .screenShare)
         #expect(machine.trackSID == nil)
         let published = LiveKitTrackPublishedResponse.with {
             $0.cid = "camera"

@@ -2,6 +2,7 @@ import DecartProtocol
 import DecartSession
 import LiveKitProtocol
 import LiveKitTransport
+import RTP
 import TestSupport
 import Testing
 import WebRTCTransport

@@ -1,4 +1,5 @@
 import MediaPipeline
+import RTP
 import Testing
 import WebRTCTransport
 

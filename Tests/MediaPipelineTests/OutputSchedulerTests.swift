@@ -1,5 +1,6 @@
 import GStreamerKit
 import MediaPipeline
+import RTP
 import Testing
 import WebRTCTransport
 

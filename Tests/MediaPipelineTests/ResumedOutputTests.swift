@@ -1,5 +1,6 @@
 import GStreamerKit
 import MediaPipeline
+import RTP
 import TestSupport
 import Testing
 import WebRTCTransport

@@ -1,6 +1,7 @@
 import GStreamerKit
 import Log
 import MediaPipeline
+import RTP
 import TestSupport
 import Testing
 import WebRTCTransport

@@ -13,14 +13,14 @@ package func liveObjects() -> [String: Int] {
     while let node = item {
         defer { item = node.pointee.next }
         guard let tracer = node.pointee.data else { continue }
-        let type = decart_type_of_instance(tracer)
+        let type = kit_type_of_instance(tracer)
         let signal = g_signal_lookup("get-live-objects", type)
         guard signal != 0 else { continue }
         var instance = GValue()
         g_value_init(&instance, type)
         g_value_set_object(&instance, tracer)
         var result = GValue()
-        g_value_init(&result, decart_type_structure())
+        g_value_init(&result, kit_type_structure())
         g_signal_emitv(&instance, signal, 0, &result)
         if let structure = gst_value_get_structure(&result),
             let list = gst_structure_get_value(structure, "live-objects-list")
@@ -29,7 +29,7 @@ package func liveObjects() -> [String: Int] {
                 guard let entry = gst_value_list_get_value(list, index).flatMap({ gst_value_get_structure($0) }),
                     let object = gst_structure_get_value(entry, "object")
                 else { continue }
-                counts[String(cString: g_type_name(decart_type_of_value(object))), default: 0] += 1
+                counts[String(cString: g_type_name(kit_type_of_value(object))), default: 0] += 1
             }
         }
         // GStreamer 1.22 stores the objects without references of their own: freeing the structure would drop ours.

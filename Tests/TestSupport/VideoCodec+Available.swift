@@ -1,5 +1,6 @@
 import GStreamerKit
-package import WebRTCTransport
+package import RTP
+import WebRTCTransport
 
 extension VideoCodec {
     /// The codecs that this installation can send and receive. Also for arguments of tests, which are read before anything

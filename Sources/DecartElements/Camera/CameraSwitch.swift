@@ -91,11 +91,7 @@ final class CameraSwitch: @unchecked Sendable {
     /// Called in READY to PAUSED, before the parent class. Throws the error to post.
     func start() throws(ElementProblem) {
         state.withLock { $0.isUp = true }
-        if isAutomatic {
-            let monitor = DeviceMonitor.ofCameras()
-            state.withLock { $0.monitor = monitor }
-            _ = monitor.start { [weak self] device, isThere in self?.deviceChanged(device, isThere) }
-        }
+        if isAutomatic { watchDevices() }
         if state.withLock(\.wantsCapture) {
             do throws(ElementProblem) {
                 let capture = try make(try plan())
@@ -105,6 +101,12 @@ final class CameraSwitch: @unchecked Sendable {
                 throw error
             }
         }
+    }
+
+    private func watchDevices() {
+        let monitor = DeviceMonitor.ofCameras()
+        state.withLock { $0.monitor = monitor }
+        _ = monitor.start { [weak self] device, isThere in self?.deviceChanged(device, isThere) }
     }
 
     /// Called in PAUSED: from now on a source that fails can be replaced.
@@ -362,8 +364,9 @@ final class CameraSwitch: @unchecked Sendable {
         }
         if beingRemoved.contains(where: { $0.posted(message) }) { return true }
         if captures.contains(where: { $0.plan.live?.claims(message) ?? false }) { return true }
-        guard isRunning, let capture = captures.first(where: { $0.posted(message) }), capture.plan.camera != nil
-        else { return false }
+        guard isRunning, let capture = captures.first(where: { $0.posted(message) }) else { return false }
+        // Of two captures, the last one starts beside the other.
+        guard capture.plan.camera != nil || captures.count > 1 && capture === captures.last else { return false }
         let text = message.problem?.text ?? "its error has no text"
         perform { $0.lost(capture, text.withoutFinalPoint) }
         return true
@@ -409,7 +412,12 @@ final class CameraSwitch: @unchecked Sendable {
         let (isOurs, isCurrent) = state.withLock { state in
             (state.isRunning && (state.current === capture || state.starting === capture), state.current === capture)
         }
-        guard isOurs, capture.lose(), let camera = capture.plan.camera else { return }
+        guard isOurs, capture.plan.camera != nil || !isCurrent, capture.lose() else { return }
+        guard let camera = capture.plan.camera else {
+            dropComing()
+            let text = "The new source failed: \(why). The former one stays in use."
+            return host.element.unowned.postWarning(ElementProblem(.resourceFailed, text))
+        }
         state.withLock { _ = $0.lost.insert(camera.id) }
         release(capture)
         guard state.withLock(\.isRunning) else { return }
@@ -475,6 +483,22 @@ final class CameraSwitch: @unchecked Sendable {
         else { return false }
         choose(camera, format)
         return true
+    }
+
+    /// Called when the property `source` has been set: the new source takes over with its first frame. The parts around a
+    /// network camera are made when the element starts.
+    func sourceChanged() {
+        perform { cameras in
+            guard cameras.state.withLock(\.isRunning) else { return }
+            let live = try? cameras.host.live()
+            guard cameras.liveCamera == nil, live == nil else {
+                let text = "A source that is or was a network camera changes at the next start of the element."
+                return cameras.host.element.unowned.postWarning(ElementProblem(.resourceSettings, text))
+            }
+            cameras.state.withLock { ($0.chosen, $0.format, $0.requested) = (nil, nil, nil) }
+            if cameras.isAutomatic, cameras.state.withLock({ $0.monitor == nil }) { cameras.watchDevices() }
+            if cameras.state.withLock(\.wantsCapture) { cameras.retake() }
+        }
     }
 
     /// Called when the property `position` has been set.

@@ -2,6 +2,7 @@
 import DecartProtocol
 import GStreamerKit
 import MediaPipeline
+import RTP
 import Signalling
 import Synchronization
 import WebRTCTransport

@@ -223,6 +223,8 @@ final class DecartSource: ElementImplementation {
 
     func applyMirror() { apply { $1.mirror.set("mode", $0.mirror.rawValue) } }
 
+    func applySource() { apply { $1.camera.sourceChanged() } }
+
     func applyPosition() {
         apply { settings, parts in
             // A camera sets the mirror's position when its first frame arrives.

@@ -10,7 +10,8 @@ extension SourceSettings: PropertyStorage {
             "source", \.source, empty: automatic, nick: "Source",
             blurb:
                 "auto (a camera), test (a pattern), live-view (signals), whep:URL, rtsp://…, or a bin with one raw video output",
-            shown: { shown(source: $0) }),
+            shown: { shown(source: $0) }
+        ).playing { $0.applySource() },
         .optionalString(
             "device", \.device, nick: "Device",
             blurb: "Camera for source=auto: path, id or display name as in list-devices (unset = by position)"),

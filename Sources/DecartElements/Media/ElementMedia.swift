@@ -1,5 +1,6 @@
 import DecartSession
 import GStreamerKit
+import RTP
 import WebRTCTransport
 
 /// Interface of a media path to the element; most of it is the path's own.

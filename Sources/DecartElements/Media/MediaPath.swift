@@ -8,6 +8,7 @@ import GStreamerKit
 import LiveKitTransport
 import Log
 import MediaPipeline
+import RTP
 import Synchronization
 import WebRTCTransport
 

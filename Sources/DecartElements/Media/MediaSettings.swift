@@ -1,5 +1,6 @@
 import DecartProtocol
 import MediaPipeline
+import RTP
 import WebRTCTransport
 
 /// Limits of the sent video, which the application may change while a session runs.
@@ -27,6 +28,8 @@ struct MediaSettings: Sendable {
     var isViewer = false
     /// The input is encoded like this, and there is no encoder; nil: raw frames.
     var encodedInput: EncodedVideoFormat?
+    /// As in `RoomConfiguration.sharesScreen`.
+    var sharesScreen = false
     /// As in `AudioSendParameters.isDiscontinuous`.
     var sendsAudioDiscontinuously = false
     /// Encoded frames leave the element, and there is no decoder; nil: raw frames.

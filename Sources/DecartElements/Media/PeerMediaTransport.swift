@@ -8,6 +8,7 @@ import DecartSession
 import GStreamerKit
 import ICE
 import LiveKitTransport
+import RTP
 import WebRTCTransport
 
 // @unchecked: the fields belong to the session's queue; `path` protects itself.

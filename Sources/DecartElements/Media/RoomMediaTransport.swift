@@ -8,6 +8,7 @@ import DecartSession
 import GStreamerKit
 import LiveKitTransport
 import MediaPipeline
+import RTP
 import Signalling
 import WebRTCTransport
 
@@ -48,6 +49,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
                 width: size.width, height: size.height, bitrate: settings.connection.bitrateRange.upperBound,
                 codec: settings.connection.codec))
         configuration.room.publishes = !settings.isViewer
+        configuration.room.sharesScreen = settings.sharesScreen
         // Encoded input has one codec. VP9 has layers of its own, so it replaces no simulcast.
         if settings.encodedInput == nil {
             configuration.room.encodable = [VideoCodec.h264, .vp8, .vp9].filter {

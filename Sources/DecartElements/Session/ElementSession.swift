@@ -4,6 +4,7 @@ import DecartSession
 import GStreamerKit
 import ICE
 import MediaPipeline
+import RTP
 import Signalling
 import Synchronization
 import WebRTCTransport

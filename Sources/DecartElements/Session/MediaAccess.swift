@@ -1,4 +1,5 @@
 import GStreamerKit
+import RTP
 import WebRTCTransport
 
 /// Settings that the session's media connections and a camera's own one share: the way into the network, and trust.

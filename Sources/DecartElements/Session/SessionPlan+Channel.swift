@@ -3,6 +3,7 @@ import DecartProtocol
 import DecartSession
 import GStreamerKit
 import Log
+import RTP
 import Signalling
 import WebRTCTransport
 

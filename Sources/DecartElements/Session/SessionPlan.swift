@@ -5,6 +5,7 @@ import GStreamerKit
 import ICE
 import MediaPipeline
 import Network
+import RTP
 import Signalling
 import WebRTCTransport
 
@@ -150,6 +151,7 @@ extension SessionPlan {
         media.video.simulcast = encoding.simulcast && transport == .livekit && codec != .vp9
         media.connection.codec = codec
         media.sendsAudioDiscontinuously = settings.audioDTX
+        media.sharesScreen = settings.track == .screenShare
         media.take(limits)
         media.connection.adaptsBitrate = encoding.congestionControl == .auto
         media.connection.maximumReceiveBitrate = max(limits.bitrates.upperBound, 2_500_000)

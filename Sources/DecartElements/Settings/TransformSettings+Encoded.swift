@@ -1,6 +1,7 @@
 // Properties that act on raw frames, and so on no side that is encoded: docs/ENCODED.md has the table.
 import DecartProtocol
 import MediaPipeline
+import RTP
 import WebRTCTransport
 
 extension TransformSettings {

@@ -3,6 +3,7 @@ import DecartProtocol
 import DecartSession
 import GStreamerKit
 import MediaPipeline
+import RTP
 import Recovery
 import Signalling
 import WebRTCTransport
@@ -41,6 +42,7 @@ struct TransformSettings: Sendable {
     var muteAudio = false
     var audioDTX = false
     var publishAudio = true
+    var track = Track.camera
     var publishVideo = true
     /// Pipeline description; nil: no processor. Checked only when the processor is built.
     var processor: String?
@@ -193,6 +195,19 @@ extension TransformSettings {
             switch self {
             case .model: "Constant: the size of model and resolution, or the size that downstream caps fix"
             case .received: "The size that the service sends; caps follow it"
+            }
+        }
+    }
+
+    enum Track: String, PropertyEnumeration {
+        case camera
+        case screenShare = "screen-share"
+
+        static let typeName = "GstDecartTrack"
+        var blurb: String {
+            switch self {
+            case .camera: "camera, the video of a camera"
+            case .screenShare: "screen_share, the video of a screen"
             }
         }
     }

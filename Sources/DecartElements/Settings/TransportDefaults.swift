@@ -1,6 +1,7 @@
 // Defaults of unset settings, by transport and codec.
 import DecartProtocol
 import DecartSession
+import RTP
 import Signalling
 import WebRTCTransport
 

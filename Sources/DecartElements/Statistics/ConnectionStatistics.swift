@@ -1,4 +1,5 @@
 import MediaPipeline
+import RTP
 import WebRTCTransport
 
 /// Statistics of one of a media path's peer connections.

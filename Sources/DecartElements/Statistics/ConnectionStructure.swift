@@ -3,6 +3,7 @@
 import GStreamerKit
 import ICE
 import MediaSecurity
+import RTP
 import WebRTCTransport
 
 enum ConnectionStructure {

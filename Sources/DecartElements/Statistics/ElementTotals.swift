@@ -1,5 +1,6 @@
 // Counters over the life of an element, whose media paths come and go.
 import MediaPipeline
+import RTP
 import Synchronization
 import WebRTCTransport
 

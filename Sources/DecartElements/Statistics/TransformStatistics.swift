@@ -5,6 +5,7 @@ import DecartSession
 import GStreamerKit
 import ICE
 import MediaPipeline
+import RTP
 import WebRTCTransport
 
 struct TransformStatistics {

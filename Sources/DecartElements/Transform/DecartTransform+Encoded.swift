@@ -4,6 +4,7 @@ import DecartProtocol
 import DecartSession
 import GStreamerKit
 import MediaPipeline
+import RTP
 import Synchronization
 import WebRTCTransport
 

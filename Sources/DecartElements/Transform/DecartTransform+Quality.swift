@@ -4,6 +4,7 @@ import DecartSession
 import GStreamerKit
 import ICE
 import MediaPipeline
+import RTP
 import Synchronization
 import WebRTCTransport
 

@@ -7,6 +7,7 @@ import EventLoopThreads
 import GStreamerKit
 import MediaPipeline
 import MediaSecurity
+import RTP
 import Synchronization
 import WebRTCTransport
 

@@ -216,6 +216,8 @@ enum TransformProperties {
             "publish-video", \.publishVideo, nick: "Publish video",
             blurb: "Offer the video track; false withdraws it, the session stays and fallback leaves the element"
         ).playing { $0.updatePublishedVideo() },
+        .enumeration(
+            "track", \.track, nick: "Track", blurb: "Name and source as which a room's video track is published"),
         .optionalString(
             "processor", \.processor, nick: "Processor",
             blurb: "Bin description that processes each raw frame before it is encoded (NULL = none)",

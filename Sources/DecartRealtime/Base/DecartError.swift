@@ -32,6 +32,7 @@ public enum DecartError: LocalizedError, Sendable {
         }
     }
 
+    /// A sentence for users.
     public var errorDescription: String? {
         switch self {
         case .invalidAPIKey: "The API key is missing or was rejected. Check the key, and that it permits the model."
@@ -51,6 +52,7 @@ public enum DecartError: LocalizedError, Sendable {
 public struct NetworkFailure: LocalizedError, Sendable {
     /// A sentence that names the cause and the remedy.
     public let text: String
+    /// A sentence for users.
     public var errorDescription: String? { text }
 }
 

@@ -9,6 +9,7 @@ public struct DecartPrompt: Sendable, Equatable {
     /// The service elaborates the text.
     public let enrich: Bool
 
+    /// Checks nothing: `connect` and `setPrompt` refuse what the service would.
     public init(text: String, referenceImageData: Data? = nil, enrich: Bool = false) {
         (self.text, self.referenceImageData, self.enrich) = (text, referenceImageData, enrich)
     }
@@ -20,9 +21,12 @@ public struct RealtimeConfiguration: Sendable {
     public let model: ModelDefinition
     /// Sent before the first frame; nil: frames return untransformed until `setPrompt`.
     public let initialPrompt: DecartPrompt?
+    /// How the session is connected.
     public let connection: ConnectionConfig
+    /// What is sent.
     public let media: MediaConfig
 
+    /// - Parameter initialPrompt: the prompt that the session begins with; nil: none.
     public init(
         model: ModelDefinition, initialPrompt: DecartPrompt? = nil, connection: ConnectionConfig = .init(),
         media: MediaConfig = .init()
@@ -39,6 +43,7 @@ public struct RealtimeConfiguration: Sendable {
         /// The way of the media.
         public var rtcConfiguration: RTCConfiguration
 
+        /// - Parameter connectionTimeout: seconds.
         public init(
             iceServers: [String] = ["stun:stun.l.google.com:19302"], connectionTimeout: TimeInterval = 15,
             rtcConfiguration: RTCConfiguration = .init()
@@ -59,6 +64,7 @@ public struct RealtimeConfiguration: Sendable {
         /// A LiveKit room, a direct peer connection, or what the service uses.
         public var transport: Transport
 
+        /// The defaults are those of the element.
         public init(iceTransportPolicy: ICETransportPolicy = .all, transport: Transport = .auto) {
             (self.iceTransportPolicy, self.transport) = (iceTransportPolicy, transport)
         }
@@ -68,6 +74,7 @@ public struct RealtimeConfiguration: Sendable {
     public struct MediaConfig: Sendable {
         /// The video that is sent.
         public var video: VideoConfig
+        /// Only video has settings.
         public init(video: VideoConfig = .init()) { self.video = video }
     }
 
@@ -82,6 +89,7 @@ public struct RealtimeConfiguration: Sendable {
         /// `VP8`, `H264`, `VP9`, or `auto`: what the transport prefers.
         public var preferredCodec: String
 
+        /// Bitrates in bit/s, the frame rate in frames a second.
         public init(
             maxBitrate: Int = 2_500_000, minBitrate: Int = 300_000, maxFramerate: Int = 26,
             preferredCodec: String = "VP8"

@@ -3,6 +3,7 @@ public struct DecartClient: Sendable {
     /// The account.
     public let configuration: DecartConfiguration
 
+    /// A client of the service; nothing is connected yet.
     public init(decartConfiguration: DecartConfiguration) { configuration = decartConfiguration }
 
     /// A manager for one session at a time. It opens nothing before `connect`.

@@ -32,7 +32,9 @@ public enum RealtimeServiceStatus: String, Sendable {
 
 /// The state of a session, sent on each change of a part.
 public struct DecartRealtimeState: Sendable, Equatable {
+    /// Where the session is.
     public var connectionState = DecartRealtimeConnectionState.idle
+    /// What the service has said about its queue.
     public var serviceStatus = RealtimeServiceStatus.unknown
     /// nil outside of the service's queue.
     public var queuePosition: Int?
@@ -49,6 +51,7 @@ public struct DecartRealtimeState: Sendable, Equatable {
     /// Retries since the last connection that lasted for 30 seconds.
     public var retries = 0
 
+    /// The state before the first connection.
     public init() {}
 }
 

@@ -1,5 +1,6 @@
 /// The element `appsink`: the data of a pipeline for the application.
 public struct AppSink: Sendable {
+    /// The `appsink` itself, for properties that have no name here.
     public let element: Element
 
     /// Fails if the element is not an `appsink`.

@@ -1,5 +1,6 @@
 /// The element `appsrc`: data of the application for a pipeline.
 public struct AppSource: Sendable {
+    /// The `appsrc` itself, for properties that have no name here.
     public let element: Element
 
     /// Fails if the element is not an `appsrc`.

@@ -1,15 +1,19 @@
 internal import CGStreamer
 internal import Synchronization
 
+/// A device that a provider has found, such as a camera or a microphone.
 public final class Device: GObject, @unchecked Sendable {
     private var device: UnsafeMutablePointer<GstDevice> { raw.assumingMemoryBound(to: GstDevice.self) }
 
+    /// The name for users.
     public var displayName: String { String(taking: gst_device_get_display_name(device)) }
 
+    /// The formats of the device; nil: its provider does not say.
     public var caps: Caps? { gst_device_get_caps(device).map { Caps(taking: $0) } }
     /// The device properties; their names depend on the provider.
     public var properties: Structure? { gst_device_get_properties(device).map { Structure(taking: $0) } }
 
+    /// An element that captures from the device or plays to it; nil: its provider gives none.
     public func makeElement(name: String? = nil) -> Element? {
         gst_device_create_element(device, name).map { Element(taking: $0) }
     }
@@ -19,8 +23,10 @@ public final class Device: GObject, @unchecked Sendable {
 public final class DeviceMonitor: GObject, @unchecked Sendable {
     private var monitor: UnsafeMutablePointer<GstDeviceMonitor> { raw.assumingMemoryBound(to: GstDeviceMonitor.self) }
 
+    /// Watches nothing until filters are added.
     public convenience init() { self.init(taking: gst_device_monitor_new()) }
 
+    /// Adds the devices of these classes, such as "Video/Source", whose formats intersect with `caps`.
     public func addFilter(classes: String, caps: Caps) {
         gst_device_monitor_add_filter(monitor, classes, caps.pointer)
     }
@@ -35,6 +41,7 @@ public final class DeviceMonitor: GObject, @unchecked Sendable {
         return gst_device_monitor_start(monitor) != 0
     }
 
+    /// Stops the watch. Its handler is not called any more when this returns.
     public func stop() {
         gst_device_monitor_stop(monitor)
         if let bus = gst_device_monitor_get_bus(monitor) { Bus(taking: bus).removeSyncHandler() }

@@ -1,8 +1,10 @@
 internal import CGStreamer
 
+/// The states of an element, in their order.
 public enum ElementState: Int, Sendable, Comparable {
     case null = 1
     case ready, paused, playing
+    /// NULL is the least.
     public static func < (a: ElementState, b: ElementState) -> Bool { a.rawValue < b.rawValue }
     var raw: GstState { GstState(UInt32(rawValue)) }
     init(_ raw: GstState) { self = ElementState(rawValue: Int(raw.rawValue)) ?? .null }
@@ -15,6 +17,7 @@ public enum StateChangeReturn: UInt32, Sendable {
     var raw: GstStateChangeReturn { GstStateChangeReturn(rawValue) }
 }
 
+/// An element of GStreamer, with one reference. Any thread may call it, as far as GStreamer allows that.
 public class Element: GObject, @unchecked Sendable {
     var element: UnsafeMutablePointer<GstElement> { raw.assumingMemoryBound(to: GstElement.self) }
     var gstObject: UnsafeMutablePointer<GstObject> { raw.assumingMemoryBound(to: GstObject.self) }
@@ -27,14 +30,17 @@ public class Element: GObject, @unchecked Sendable {
         self.init(taking: made)
     }
 
+    /// The name, which is unique within its bin.
     public var name: String { String(taking: gst_object_get_name(gstObject)) }
 
+    /// The name of the factory that made it; nil: none did.
     public var factoryName: String? {
         gst_element_get_factory(element).map {
             String(taking: gst_object_get_name(UnsafeMutableRawPointer($0).assumingMemoryBound(to: GstObject.self)))
         }
     }
 
+    /// Begins the change and may block in elements and drivers, so call it neither on a streaming thread nor in a task.
     @discardableResult
     public func setState(_ state: ElementState) -> StateChangeReturn {
         StateChangeReturn(gst_element_set_state(element, state.raw))
@@ -49,17 +55,21 @@ public class Element: GObject, @unchecked Sendable {
 
     /// The URI at which a source or sink is now, which a redirect may have changed; nil for other elements. **May have secrets.**
     package var location: String? {
-        guard decart_instance_is(raw, gst_uri_handler_get_type()) != 0,
+        guard kit_instance_is(raw, gst_uri_handler_get_type()) != 0,
             let uri = gst_uri_handler_get_uri(OpaquePointer(raw))
         else { return nil }
         defer { g_free(uri) }
         return String(cString: uri)
     }
 
+    /// Brings an element that was added to a running bin to the bin's state. Returns false if that fails.
     @discardableResult public func syncStateWithParent() -> Bool { gst_element_sync_state_with_parent(element) != 0 }
+    /// Keeps the element's state when that of its bin changes.
     public func setLockedState(_ locked: Bool) { gst_element_set_locked_state(element, locked ? 1 : 0) }
 
+    /// The pad of this name, if it exists already.
     public func staticPad(_ name: String) -> Pad? { gst_element_get_static_pad(element, name).map { Pad(taking: $0) } }
+    /// A new pad of a request template; give it back with `releaseRequestPad`.
     public func requestPad(_ name: String) -> Pad? {
         gst_element_request_pad_simple(element, name).map { Pad(taking: $0) }
     }
@@ -69,6 +79,7 @@ public class Element: GObject, @unchecked Sendable {
     package func noMorePads() { gst_element_no_more_pads(element) }
     package func remove(_ pad: Pad) { gst_element_remove_pad(element, pad.pad) }
 
+    /// Links compatible pads of both elements, which have the same parent.
     public func link(_ next: Element) throws(GStreamerError) {
         guard gst_element_link(element, next.element) != 0 else {
             throw GStreamerError(.linkFailed, "could not link \(name) to \(next.name)")
@@ -93,7 +104,7 @@ public class Element: GObject, @unchecked Sendable {
         var parent = gst_object_get_parent(gstObject)
         while let object = parent {
             defer { gst_object_unref(object) }
-            if decart_instance_is(object, decart_type_element()) != 0, isMeant(Element(borrowing: object)) {
+            if kit_instance_is(object, kit_type_element()) != 0, isMeant(Element(borrowing: object)) {
                 return true
             }
             parent = gst_object_get_parent(object)
@@ -105,18 +116,21 @@ public class Element: GObject, @unchecked Sendable {
     public func removeFromParent() {
         guard let parent = gst_object_get_parent(gstObject) else { return }
         defer { gst_object_unref(parent) }
-        if decart_instance_is(parent, gst_bin_get_type()) != 0 {
+        if kit_instance_is(parent, gst_bin_get_type()) != 0 {
             gst_bin_remove(UnsafeMutableRawPointer(parent).assumingMemoryBound(to: GstBin.self), element)
         }
     }
 
+    /// Sends an event into the element: a source takes those that go downstream, others take them at their sinks.
     @discardableResult public func send(_ event: Event) -> Bool {
         gst_element_send_event(element, event.copyReference()) != 0
     }
 
     /// The pipeline's current running time; nil without a clock.
     public var currentRunningTime: ClockTime? { ClockTime(validating: gst_element_get_current_running_time(element)) }
+    /// The clock that the element uses; nil before PLAYING.
     public var currentClock: Clock? { gst_element_get_clock(element).map { Clock(taking: $0) } }
+    /// The clock's time at running time 0, ns.
     public var baseTime: ClockTime { ClockTime(gst_element_get_base_time(element)) }
 
     /// Gives the element a clock of its own, whose running time begins now; nil takes it away.
@@ -137,14 +151,17 @@ public class Element: GObject, @unchecked Sendable {
         set("tls-database", GValueBox(object: GObject(taking: UnsafeMutableRawPointer(database))))
     }
 
+    /// Posts a message on the bus. Call it without a lock: a handler may call back.
     public func post(_ message: Message) { gst_element_post_message(element, message.copyReference()) }
     /// Posts an element message.
     public func post(_ structure: Structure) { post(Message.element(self, structure)) }
 }
 
+/// An element that contains others.
 public class Bin: Element, @unchecked Sendable {
     var bin: UnsafeMutablePointer<GstBin> { raw.assumingMemoryBound(to: GstBin.self) }
 
+    /// An empty bin; without a name, GStreamer makes one.
     public convenience init(name: String? = nil) { self.init(taking: gst_bin_new(name)) }
 
     /// Builds a bin from a gst-launch description, with ghost pads for its unlinked pads if `ghostUnlinkedPads` is
@@ -167,8 +184,11 @@ public class Bin: Element, @unchecked Sendable {
         throw GStreamerError(.badDescription, text)
     }
 
+    /// Adds an element, which must have no parent. Its state stays.
     public func add(_ child: Element) { gst_bin_add(bin, child.element) }
+    /// Adds several elements.
     public func add(_ children: [Element]) { for child in children { add(child) } }
+    /// Removes an element and unlinks it. Its state stays: set it to NULL before the last reference goes.
     public func remove(_ child: Element) { gst_bin_remove(bin, child.element) }
 
     /// Stops children and removes them. Their state is locked, or the bin could raise it again on its own way down.
@@ -180,8 +200,10 @@ public class Bin: Element, @unchecked Sendable {
         for child in children { remove(child) }
     }
 
+    /// The element of this name, also in bins inside.
     public func child(named name: String) -> Element? { gst_bin_get_by_name(bin, name).map { Element(taking: $0) } }
 
+    /// Links each element to the next one.
     public func linkChain(_ elements: [Element]) throws(GStreamerError) {
         for (upstream, downstream) in zip(elements, elements.dropFirst()) { try upstream.link(downstream) }
     }
@@ -219,7 +241,9 @@ public class Bin: Element, @unchecked Sendable {
         GObject.all(of: gst_bin_iterate_recurse(bin)) { Element(borrowing: $0) }
     }
 
+    /// Asks all sinks for their latency again. Not on a streaming thread.
     public func recalculateLatency() { gst_bin_recalculate_latency(bin) }
+    /// The graph as text for Graphviz. It has the values of properties, which may be secrets.
     public func dotDescription() -> String {
         String(taking: gst_debug_bin_to_dot_data(bin, GST_DEBUG_GRAPH_SHOW_ALL))
     }
@@ -239,28 +263,34 @@ public class Bin: Element, @unchecked Sendable {
     }
 }
 
+/// A bin with a bus, a clock and a running time.
 public final class Pipeline: Bin, @unchecked Sendable {
+    /// An empty pipeline; without a name, GStreamer makes one.
     public convenience init(name: String? = nil) { self.init(taking: gst_pipeline_new(name)) }
 
+    /// Makes a pipeline from the text that `gst-launch-1.0` takes.
     public convenience init(description: String) throws(GStreamerError) {
         let made = try Self.parsed { gst_parse_launch_full(description, nil, GST_PARSE_FLAG_FATAL_ERRORS, &$0) }
-        guard decart_instance_is(made, gst_pipeline_get_type()) != 0 else {
+        guard kit_instance_is(made, gst_pipeline_get_type()) != 0 else {
             gst_object_unref(made)
             throw GStreamerError(.badDescription, "the description is a single element, not a pipeline")
         }
         self.init(taking: made)
     }
 
+    /// The pipeline's bus, with a reference of its own.
     public var bus: Bus { Bus(taking: gst_element_get_bus(element)) }
 }
 
 extension GValueBox {
+    /// The object as an element; nil: it is something else.
     public var element: Element? {
-        guard let found = object, decart_instance_is(found.raw, decart_type_element()) != 0 else { return nil }
+        guard let found = object, kit_instance_is(found.raw, kit_type_element()) != 0 else { return nil }
         return Element(borrowing: found.raw)
     }
 }
 
 extension GObject {
+    /// The value of a property that is an element.
     public func element(_ name: String) -> Element? { value(name)?.element }
 }

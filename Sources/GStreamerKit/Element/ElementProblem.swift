@@ -3,6 +3,7 @@ internal import CGStreamer
 /// The content of an error or warning message: GStreamer's domain and code, a sentence for the user, and details for a
 /// program.
 public struct ElementProblem: Error {
+    /// GStreamer's domain and code.
     public enum Code: Sendable, Equatable {
         case resourceNotFound, resourceBusy, resourceFailed, resourceOpenReadWrite, resourceNotAuthorized, resourceRead
         case resourceSettings, streamFormat, streamDecode, streamFailed
@@ -28,12 +29,16 @@ public struct ElementProblem: Error {
         }
     }
 
+    /// What failed, for programs.
     public let code: Code
     /// One full sentence that names the remedy. It must never hold a secret.
     public let text: String
+    /// More about the cause, for developers; it must not hold a secret either.
     public let debug: String
+    /// Fields for programs; nil: none.
     public let details: Structure?
 
+    /// - Parameter text: one full sentence, which names the remedy.
     public init(_ code: Code, _ text: String, debug: String = "", details: Structure? = nil) {
         self.code = code
         self.text = text
@@ -43,7 +48,9 @@ public struct ElementProblem: Error {
 }
 
 extension Element {
+    /// Posts an ERROR, after which the pipeline is expected to stop. Call it without a lock.
     public func postError(_ problem: ElementProblem) { post(problem, GST_MESSAGE_ERROR) }
+    /// Posts a WARNING. Call it without a lock.
     public func postWarning(_ problem: ElementProblem) { post(problem, GST_MESSAGE_WARNING) }
 
     private func post(_ problem: ElementProblem, _ type: GstMessageType) {

@@ -1,20 +1,23 @@
 internal import CGStreamer
 
+/// A message of an element on a bus, with one reference.
 // @unchecked: messages are immutable once posted and reference counting is atomic.
 public final class Message: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<GstMessage>
 
     init(taking pointer: UnsafeMutablePointer<GstMessage>) { self.pointer = pointer }
-    deinit { decart_mini_object_unref(pointer) }
+    deinit { kit_mini_object_unref(pointer) }
 
     func copyReference() -> UnsafeMutablePointer<GstMessage> {
-        decart_mini_object_ref(pointer).assumingMemoryBound(to: GstMessage.self)
+        kit_mini_object_ref(pointer).assumingMemoryBound(to: GstMessage.self)
     }
 
+    /// The kinds of messages; `other` for those that have no name here.
     public enum Kind: Sendable, Equatable {
         case error, warning, info, eos, element, progress, latency, qos, stateChanged, deviceAdded, deviceRemoved, other
     }
 
+    /// What the message says.
     public var kind: Kind {
         switch pointer.pointee.type {
         case GST_MESSAGE_ERROR: .error
@@ -32,11 +35,15 @@ public final class Message: @unchecked Sendable {
         }
     }
 
+    /// A copy of the fields; nil: it has none.
     public var structure: Structure? { gst_message_get_structure(pointer).map { Structure(copying: $0) } }
+    /// The name of the object that posted it.
     public var sourceName: String { pointer.pointee.src.map { String(taking: gst_object_get_name($0)) } ?? "" }
 
+    /// True if this object has posted it.
     public func isFrom(_ object: GObject) -> Bool { UnsafeMutableRawPointer(pointer.pointee.src) == object.raw }
 
+    /// True if this element, or one inside it, has posted it.
     public func isFrom(within element: Element) -> Bool {
         guard let source = pointer.pointee.src else { return false }
         return UnsafeMutableRawPointer(source) == element.raw
@@ -79,15 +86,18 @@ public final class Message: @unchecked Sendable {
         }
     }
 
+    /// A message of the element's own, named by its structure, which is copied.
     public static func element(_ source: Element, _ structure: Structure) -> Message {
         Message(taking: gst_message_new_element(source.gstObject, gst_structure_copy(structure.pointer)))
     }
+    /// Says that the element's latency has changed.
     public static func latency(_ source: Element) -> Message {
         Message(taking: gst_message_new_latency(source.gstObject))
     }
 
     /// The raw values are those of GstProgressType.
     public enum Progress: UInt32, Sendable { case start, update, complete, cancelled, failed }
+    /// Says how an operation of some time goes on.
     public static func progress(_ source: Element, _ progress: Progress, code: String, text: String) -> Message {
         let kind = GstProgressType(progress.rawValue)
         return Message(taking: gst_message_new_progress(source.gstObject, kind, code, text))
@@ -107,6 +117,7 @@ public final class Message: @unchecked Sendable {
     }
 }
 
+/// Carries the messages of a pipeline to the application.
 public final class Bus: GObject, @unchecked Sendable {
     private var bus: UnsafeMutablePointer<GstBus> { raw.assumingMemoryBound(to: GstBus.self) }
 

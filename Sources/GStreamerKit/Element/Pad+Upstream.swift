@@ -35,7 +35,7 @@ extension Element {
     /// A source that can begin again anywhere in its bytes.
     fileprivate var canSeek: Bool {
         guard let query = gst_query_new_seeking(GST_FORMAT_BYTES) else { return false }
-        defer { decart_mini_object_unref(query) }
+        defer { kit_mini_object_unref(query) }
         var canSeek: gboolean = 0
         guard gst_element_query(element, query) != 0 else { return false }
         gst_query_parse_seeking(query, nil, &canSeek, nil, nil)

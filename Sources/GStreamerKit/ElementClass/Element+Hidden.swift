@@ -56,7 +56,7 @@ private let hidingInit: GClassInitFunc = { pointer, data in
         owner.pointee.set_property?(instance, base.pointee.param_id, value, base)
     }
     for (index, name) in hidden.names.enumerated() {
-        guard let base = g_object_class_find_property(object, name), base.pointee.value_type == decart_type_string(),
+        guard let base = g_object_class_find_property(object, name), base.pointee.value_type == kit_type_string(),
             let spec = g_param_spec_string(
                 name, g_param_spec_get_nick(base), g_param_spec_get_blurb(base), nil, G_PARAM_WRITABLE)
         else { continue }

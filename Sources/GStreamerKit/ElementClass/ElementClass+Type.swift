@@ -92,6 +92,7 @@ func filterImplementation(of instance: UnsafeMutableRawPointer) -> (any VideoFil
 }
 
 extension Element {
+    /// The Swift object behind an element of a registered class; nil: another kind of element.
     public var implementation: (any ElementImplementation)? { GStreamerKit.implementation(of: raw) }
 }
 
@@ -261,22 +262,22 @@ private func install(_ signal: SignalSpec, on type: GType) {
         }
     }
     g_signal_newv(
-        signal.name, type, flags, closure, nil, nil, nil, signal.result?.type ?? decart_type_none(),
+        signal.name, type, flags, closure, nil, nil, nil, signal.result?.type ?? kit_type_none(),
         guint(parameters.count), &parameters)
 }
 
 extension SignalSpec.Kind {
     fileprivate var type: GType {
         switch self {
-        case .boolean: decart_type_boolean()
-        case .int: decart_type_int()
-        case .uint: decart_type_uint()
-        case .uint64: decart_type_uint64()
-        case .string: decart_type_string()
-        case .element: decart_type_element()
-        case .structure: decart_type_structure()
+        case .boolean: kit_type_boolean()
+        case .int: kit_type_int()
+        case .uint: kit_type_uint()
+        case .uint64: kit_type_uint64()
+        case .string: kit_type_string()
+        case .element: kit_type_element()
+        case .structure: kit_type_structure()
         case .bytes: g_bytes_get_type()
-        case .array: decart_type_value_array()
+        case .array: kit_type_value_array()
         }
     }
 }

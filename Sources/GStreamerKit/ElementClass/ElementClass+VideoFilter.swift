@@ -67,7 +67,7 @@ private func installAllocation(_ transform: UnsafeMutablePointer<GstBaseTransfor
     transform.pointee.prepare_output_buffer = { transform, input, output in
         guard let transform, let input, let output else { return GST_FLOW_ERROR }
         if gst_base_transform_is_passthrough(transform) == 0 {
-            if decart_buffer_is_writable(input) != 0 {
+            if kit_buffer_is_writable(input) != 0 {
                 output.pointee = input
                 return GST_FLOW_OK
             }
@@ -102,7 +102,7 @@ private func transformFrame(
     guard let filter, let source, let target, let found = filterImplementation(of: filter) else {
         return GST_FLOW_ERROR
     }
-    return found.transform(VideoFrameRef(source), into: VideoFrameRef(target)) ? GST_FLOW_OK : decart_flow_dropped()
+    return found.transform(VideoFrameRef(source), into: VideoFrameRef(target)) ? GST_FLOW_OK : kit_flow_dropped()
 }
 
 private func parent(of transform: Transform) -> GstBaseTransformClass? {
@@ -150,7 +150,7 @@ extension ElementHandle {
 extension Element {
     /// Makes an element whose class derives from GstBaseTransform hand buffers on as they are; does nothing to others.
     public func setPassthrough(_ isOn: Bool) {
-        guard decart_instance_is(raw, gst_base_transform_get_type()) != 0 else { return }
+        guard kit_instance_is(raw, gst_base_transform_get_type()) != 0 else { return }
         gst_base_transform_set_passthrough(raw.assumingMemoryBound(to: GstBaseTransform.self), isOn ? 1 : 0)
     }
 }

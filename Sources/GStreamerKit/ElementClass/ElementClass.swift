@@ -4,25 +4,37 @@ internal import CGStreamer
 
 /// The description of an element class, most of it visible in gst-inspect.
 public struct ElementClass: Sendable {
+    /// The class of GStreamer that the element extends.
     public enum Parent: Sendable {
         case element, bin
         /// GstVideoFilter; `make` must return a `VideoFilterImplementation`.
         case videoFilter
     }
 
+    /// The name of the GType, unique in a process: begin it with a prefix of your own.
     public var typeName: String
+    /// The class that it extends.
     public var parent: Parent
+    /// A short name for users.
     public var longName: String
+    /// The kind of element, such as "Filter/Effect/Video".
     public var classification: String
+    /// One sentence about what it does.
     public var summary: String
+    /// Name and address.
     public var author: String
     /// The page that describes the element, for the metadata `doc-uri`.
     public var documentation: String?
+    /// The templates of its pads.
     public var pads: [PadTemplate]
+    /// The properties that `g_object_set` and `gst-inspect-1.0` know.
     public var properties: [PropertySpec]
+    /// The signals that it emits or, as actions, takes.
     public var signals: [SignalSpec]
+    /// Makes the implementation of an instance, on the thread that creates the element.
     public var make: @Sendable (ElementHandle) -> any ElementImplementation
 
+    /// Describes a class; `RegisteredElementClass` registers it.
     public init(
         typeName: String, parent: Parent, longName: String, classification: String, summary: String, author: String,
         documentation: String? = nil, pads: [PadTemplate], properties: [PropertySpec] = [], signals: [SignalSpec] = [],
@@ -61,14 +73,20 @@ public struct ElementClass: Sendable {
     }
 }
 
+/// A pad that elements of the class have or may get.
 public struct PadTemplate: Sendable {
     /// The raw values are those of GstPadPresence.
     public enum Presence: UInt32, Sendable { case always, sometimes, request }
+    /// The name; of request pads it may contain "%u".
     public var name: String
+    /// Whether data leave or enter.
     public var direction: PadDirection
+    /// Whether the pad is always there.
     public var presence: Presence
+    /// The formats, as the text of caps.
     public var caps: String
 
+    /// A template; `caps` are the text of caps.
     public init(name: String, direction: PadDirection, presence: Presence, caps: String) {
         self.name = name
         self.direction = direction
@@ -77,14 +95,20 @@ public struct PadTemplate: Sendable {
     }
 }
 
+/// A signal of an element class.
 public struct SignalSpec: Sendable {
+    /// The types of parameters and results.
     public enum Kind: Sendable { case boolean, int, uint, uint64, string, element, structure, bytes, array }
+    /// The signal's name.
     public var name: String
+    /// The types of the parameters.
     public var parameters: [Kind]
+    /// The type of the result; nil: none.
     public var result: Kind?
     /// An action signal acts as a method: the application emits it and `actionSignal` implements it.
     public var isAction: Bool
 
+    /// - Parameter isAction: the application emits it, and `actionSignal` handles it.
     public init(name: String, parameters: [Kind] = [], result: Kind? = nil, isAction: Bool = false) {
         self.name = name
         self.parameters = parameters
@@ -115,18 +139,29 @@ public protocol ElementImplementation: AnyObject, Sendable {
 }
 
 extension ElementImplementation {
+    /// Ignores the value.
     public func setProperty(_ name: String, _ value: GValueBox) {}
+    /// Has no value.
     public func property(_ name: String) -> GValueBox? { nil }
+    /// Does nothing.
     public func propertiesChanged(_ names: [String]) {}
+    /// Only chains up.
     public func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn { chainUp() }
+    /// Does nothing.
     public func clockChanged() {}
+    /// Leaves the event to the parent class.
     public func sendEvent(_ event: Event) -> Bool? { nil }
+    /// Passes the message on.
     public func handleMessage(_ message: Message) -> Message? { message }
+    /// Has no result.
     public func actionSignal(_ name: String, _ arguments: [GValueBox]) -> GValueBox? { nil }
+    /// Gives no pad.
     public func requestPad(template: String) -> Pad? { nil }
+    /// Does nothing.
     public func releasePad(_ pad: Pad) {}
 }
 
+/// A step from one state to the next.
 public enum StateChange: Sendable, Equatable {
     case nullToReady, readyToPaused, pausedToPlaying, playingToPaused, pausedToReady, readyToNull, other
 
@@ -160,6 +195,7 @@ public struct ElementHandle: @unchecked Sendable {
         template(name).flatMap { gst_ghost_pad_new_no_target_from_template(name, $0) }.map { GhostPad(taking: $0) }
     }
 
+    /// Creates a pad from one of the class's pad templates. Add it to the element.
     public func makePad(template name: String) -> Pad? {
         template(name).flatMap { gst_pad_new_from_template($0, name) }.map { Pad(taking: $0) }
     }
@@ -177,6 +213,7 @@ extension Element {
     }
 }
 
+/// An element class that GObject knows.
 public struct RegisteredElementClass: Sendable {
     let type: GType
 
@@ -192,6 +229,7 @@ public struct RegisteredElementClass: Sendable {
     }
 }
 
+/// The plugin that GStreamer initialises.
 // @unchecked: used only during the plugin's initialisation.
 public struct PluginHandle: @unchecked Sendable {
     let pointer: OpaquePointer

@@ -1,5 +1,6 @@
 internal import CGStreamer
 
+/// What a plugin library exports.
 public enum PluginDescriptor {
     /// Allocates the C descriptor, which lives as long as the process. `releaseDate` is "YYYY-MM-DD"; `register` is a plain
     /// C function, because GStreamer stores only a function pointer.
@@ -26,6 +27,7 @@ public enum PluginDescriptor {
 }
 
 extension PluginHandle {
+    /// Takes the pointer that the plugin's initialisation gets.
     public init?(_ plugin: OpaquePointer?) {
         guard let plugin else { return nil }
         pointer = plugin

@@ -5,6 +5,7 @@ internal import Log
 // @unchecked: the category pointer is set once, and GStreamer synchronises access to the threshold.
 public struct DebugCategory: @unchecked Sendable {
     private let category: UnsafeMutablePointer<GstDebugCategory>?
+    /// The name for `GST_DEBUG`.
     public let name: String
 
     /// The raw values are those of GstDebugLevel.
@@ -16,6 +17,7 @@ public struct DebugCategory: @unchecked Sendable {
         var raw: GstDebugLevel { GstDebugLevel(rawValue) }
     }
 
+    /// Makes a category, or takes the one of this name.
     public init(_ name: String, _ description: String) {
         self.name = name
         category = _gst_debug_category_new(name, 0, description)
@@ -23,7 +25,7 @@ public struct DebugCategory: @unchecked Sendable {
 
     func isEnabled(_ level: Level) -> Bool {
         guard let category else { return false }
-        return decart_debug_enabled(category, level.raw) != 0
+        return kit_debug_enabled(category, level.raw) != 0
     }
 
     /// Writes a message whose object is given by name.

@@ -1,6 +1,7 @@
 internal import CGStreamer
 
 extension GObject {
+    /// True if the object's class has this property.
     public func hasProperty(_ name: String) -> Bool { spec(of: name) != nil }
 
     private func spec(of name: String) -> UnsafeMutablePointer<GParamSpec>? {
@@ -15,6 +16,7 @@ extension GObject {
         case structure, other, readOnly, missing
     }
 
+    /// What kind of value the property takes.
     public func shape(of name: String) -> PropertyShape {
         guard let found = spec(of: name) else { return .missing }
         guard found.pointee.flags.rawValue & G_PARAM_WRITABLE.rawValue != 0 else { return .readOnly }
@@ -26,11 +28,11 @@ extension GObject {
             return .number(low...max(low, Int(clamping: spec[keyPath: maximum])))
         }
         switch found.pointee.value_type {
-        case decart_type_int(): return number(\GParamSpecInt.minimum, \.maximum)
-        case decart_type_uint(): return number(\GParamSpecUInt.minimum, \.maximum)
-        case decart_type_int64(): return number(\GParamSpecInt64.minimum, \.maximum)
-        case decart_type_uint64(): return number(\GParamSpecUInt64.minimum, \.maximum)
-        case decart_type_structure(): return .structure
+        case kit_type_int(): return number(\GParamSpecInt.minimum, \.maximum)
+        case kit_type_uint(): return number(\GParamSpecUInt.minimum, \.maximum)
+        case kit_type_int64(): return number(\GParamSpecInt64.minimum, \.maximum)
+        case kit_type_uint64(): return number(\GParamSpecUInt64.minimum, \.maximum)
+        case kit_type_structure(): return .structure
         default: return .other
         }
     }
@@ -42,9 +44,12 @@ extension GObject {
         gst_util_set_object_arg(object, name, text)
     }
 
+    /// Sets a property of any numeric type; nothing happens if there is none of this name.
     public func set(_ name: String, _ value: Int) { set(name, String(value)) }
+    /// Sets a property; nothing happens if there is none of this name.
     public func set(_ name: String, _ value: Bool) { set(name, value ? "true" : "false") }
 
+    /// Sets a property; nothing happens if there is none of this name.
     public func set(_ name: String, _ value: GValueBox) {
         guard hasProperty(name) else { return }
         value.withPointer { g_object_set_property(object, name, $0) }
@@ -59,9 +64,13 @@ extension GObject {
         return box
     }
 
+    /// A property's value as text; nil: it has none.
     public func string(_ name: String) -> String? { value(name)?.string }
+    /// A property's value as a whole number; nil: it is no number.
     public func int(_ name: String) -> Int? { value(name)?.int }
+    /// A property's value; nil: it is no Boolean.
     public func bool(_ name: String) -> Bool? { value(name)?.bool }
 
+    /// Emits `notify` for a property. Call it without a lock: a handler may call back.
     public func notify(_ name: String) { g_object_notify(object, name) }
 }

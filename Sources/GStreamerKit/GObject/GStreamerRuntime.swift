@@ -10,6 +10,7 @@ public enum GStreamerRuntime {
         return true
     }()
 
+    /// Initialises GStreamer, once. Call it before anything else of GStreamer.
     public static func initialise() { _ = initialised }
 
     /// GLib has an implementation of TLS, which elements of protocols need.
@@ -18,14 +19,19 @@ public enum GStreamerRuntime {
 
 /// A failed GStreamer call, with what was attempted.
 public struct GStreamerError: Error, CustomStringConvertible, Sendable {
+    /// What failed.
     public enum Code: Sendable, Equatable {
         case missingElement(String)
         case badDescription, linkFailed, badSDP, badCaps, stateChange, badOption
     }
+    /// What failed, for programs.
     public let code: Code
+    /// What failed, as a part of a sentence.
     public let message: String
+    /// The message.
     public var description: String { message }
 
+    /// An error of one's own.
     public init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message

@@ -27,6 +27,7 @@ extension PropertyEnumeration {
 }
 
 extension GValueBox {
+    /// The value of an enumeration.
     public convenience init<Value: PropertyEnumeration>(_ value: Value) {
         self.init(enumeration: Value.typeName, value.number)
     }
@@ -35,14 +36,18 @@ extension GValueBox {
 /// One property: what gst-inspect shows, and the field of the storage that holds the value. Its default is the field's
 /// value in fresh storage.
 public struct Property<Storage: PropertyStorage>: Sendable {
+    /// Reads the property from the storage; nil: it has no value.
     public typealias Getter = @Sendable (Storage) -> GValueBox?
+    /// Stores a value, whose type and range GObject has checked.
     public typealias Setter = @Sendable (inout Storage, GValueBox) -> Void
 
+    /// What `gst-inspect-1.0` shows.
     public private(set) var spec: PropertySpec
     let get: Getter?
     let set: Setter?
     private(set) var apply: (@Sendable (Storage.Owner) -> Void)?
 
+    /// A property with accessors of one's own; without a setter it is to be read only.
     public init(_ spec: PropertySpec, get: Getter? = nil, set: Setter? = nil) {
         (self.spec, self.get, self.set) = (spec, get, set)
     }
@@ -64,18 +69,22 @@ public struct Property<Storage: PropertyStorage>: Sendable {
 
 /// The kinds of properties. GObject checks type and range of a value before a setter gets it.
 extension Property {
+    /// The field that holds the value.
     public typealias Path<Value> = any WritableKeyPath<Storage, Value> & Sendable
 
+    /// A Boolean.
     public static func boolean(_ name: String, _ path: Path<Bool>, nick: String, blurb: String) -> Property {
         stored(name, nick, blurb, path, { .boolean(default: $0) }, { GValueBox($0) }, { $0.bool })
     }
 
+    /// A gint within a range.
     public static func int(
         _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String
     ) -> Property {
         stored(name, nick, blurb, path, { .int(range, default: $0) }, { GValueBox(int: $0) }, { $0.int })
     }
 
+    /// A guint within a range.
     public static func uint(
         _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String
     ) -> Property {
@@ -93,6 +102,7 @@ extension Property {
             { $0.int.map { unit * $0 } })
     }
 
+    /// An enumeration.
     public static func enumeration<Value: PropertyEnumeration>(
         _ name: String, _ path: Path<Value>, nick: String, blurb: String
     ) -> Property {
@@ -140,6 +150,7 @@ extension Property {
             set: { storage, value in storage[keyPath: path] = value.string.flatMap { isUnset($0) ? nil : $0 } })
     }
 
+    /// A GstValueArray of strings.
     public static func strings(
         _ name: String, _ path: Path<[String]>, nick: String, blurb: String,
         shown: @escaping @Sendable (String) -> String = { $0 }
@@ -152,6 +163,7 @@ extension Property {
 
 /// Read-only properties that show a state. Their default is what a fresh state shows.
 extension Property {
+    /// A property that the application only reads.
     public static func readOnly<Value>(
         _ name: String, nick: String, blurb: String, _ kind: (_ default: Value) -> PropertySpec.Kind,
         _ box: @escaping @Sendable (Value) -> GValueBox, _ shown: @escaping @Sendable (Storage) -> Value
@@ -161,6 +173,7 @@ extension Property {
             get: { box(shown($0)) })
     }
 
+    /// An enumeration that the application only reads.
     public static func enumeration<Value: PropertyEnumeration>(
         _ name: String, nick: String, blurb: String, _ shown: @escaping @Sendable (Storage) -> Value
     ) -> Property {
@@ -170,9 +183,11 @@ extension Property {
 
 /// The properties of an element class by name.
 public struct PropertyTable<Storage: PropertyStorage>: Sendable {
+    /// The properties for `ElementClass`.
     public let specs: [PropertySpec]
     private let byName: [String: Property<Storage>]
 
+    /// A table of properties, whose names are unique.
     public init(_ properties: [Property<Storage>]) {
         specs = properties.map(\.spec)
         byName = Dictionary(properties.map { ($0.spec.name, $0) }) { first, _ in first }
@@ -183,6 +198,7 @@ public struct PropertyTable<Storage: PropertyStorage>: Sendable {
         byName[name]?.set?(&storage, value)
     }
 
+    /// Runs what `playing` or `onChange` of the property has.
     public func apply(_ name: String, to owner: Storage.Owner) { byName[name]?.apply?(owner) }
 
     /// Names of the properties that read differently, except those that emit no `notify`.

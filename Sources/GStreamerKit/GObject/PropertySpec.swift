@@ -1,6 +1,8 @@
 internal import CGStreamer
 
+/// A property as GObject knows it.
 public struct PropertySpec: Sendable {
+    /// The type, with range and default.
     public enum Kind: Sendable {
         case string(default: String?)
         /// A string for the application only, initially unset. Graph dumps omit it, and it emits no `notify`, because
@@ -17,18 +19,25 @@ public struct PropertySpec: Sendable {
         case caps
     }
 
+    /// Whether the application reads and sets it.
     public enum Access: Sendable { case readWrite, readOnly, writeOnly }
     /// The highest state in which a change takes effect (GST_PARAM_MUTABLE_*).
     public enum Mutability: Sendable { case ready, playing }
 
+    /// The name, with hyphens.
     public var name: String
+    /// A name for users.
     public var nick: String
     /// The description, with the unit and the meaning of special values.
     public var blurb: String
+    /// The type, with range and default.
     public var kind: Kind
+    /// Whether the application reads and sets it.
     public var access: Access
+    /// Until which state it may be set.
     public var mutability: Mutability
 
+    /// Describes a property; `PropertyTable` makes most of them.
     public init(
         _ name: String, nick: String, blurb: String, _ kind: Kind, access: Access = .readWrite,
         mutability: Mutability = .ready
@@ -80,26 +89,26 @@ public struct PropertySpec: Sendable {
         case .strings:
             let item = g_param_spec_string("item", "Item", "One entry", nil, flags)
             return gst_param_spec_array(name, nick, blurb, item, flags)
-        case .structure: return g_param_spec_boxed(name, nick, blurb, decart_type_structure(), flags)
-        case .caps: return g_param_spec_boxed(name, nick, blurb, decart_type_caps(), flags)
+        case .structure: return g_param_spec_boxed(name, nick, blurb, kit_type_structure(), flags)
+        case .caps: return g_param_spec_boxed(name, nick, blurb, kit_type_caps(), flags)
         }
     }
 }
 
 /// A string type whose values all compare equal to the default: dumps omit properties that have their default value.
 private func privateStringType() -> GType {
-    let name = "GstDecartParamPrivateString"
+    let name = "GStreamerKitParamPrivateString"
     let known = g_type_from_name(name)
     if known != 0 { return known }
     var query = GTypeQuery()
-    g_type_query(decart_type_param_string(), &query)
+    g_type_query(kit_type_param_string(), &query)
     var info = GTypeInfo()
     info.class_size = UInt16(clamping: query.class_size)
     info.instance_size = UInt16(clamping: query.instance_size)
     info.class_init = { pointer, _ in
         pointer?.assumingMemoryBound(to: GParamSpecClass.self).pointee.values_cmp = { _, _, _ in 0 }
     }
-    return g_type_register_static(decart_type_param_string(), name, &info, GTypeFlags(rawValue: 0))
+    return g_type_register_static(kit_type_param_string(), name, &info, GTypeFlags(rawValue: 0))
 }
 
 private func registerEnumeration(_ name: String, _ values: [(value: Int, nick: String, blurb: String)]) -> GType {
@@ -121,7 +130,7 @@ extension GValueBox {
     /// A value of a registered enum type, or an int if the type is not registered yet.
     public convenience init(enumeration type: String, _ value: Int) {
         let found = g_type_from_name(type)
-        self.init(type: found != 0 ? found : decart_type_int())
+        self.init(type: found != 0 ? found : kit_type_int())
         withMutablePointer {
             if found != 0 {
                 g_value_set_enum($0, Int32(clamping: value))

@@ -1,5 +1,6 @@
 internal import CGStreamer
 
+/// A connected handler, for `GObject.disconnect`.
 public struct SignalHandler: Sendable { let id: UInt }
 
 private typealias SignalBox = FunctionBox<@Sendable ([GValueBox]) -> GValueBox?>
@@ -23,12 +24,14 @@ extension GObject {
         return SignalHandler(id: UInt(g_signal_connect_closure(raw, signal, closure, 0)))
     }
 
+    /// Removes a handler; a call that runs goes on to its end.
     public func disconnect(_ handler: SignalHandler) {
         if handler.id != 0 { g_signal_handler_disconnect(raw, handler.id) }
     }
 
+    /// True if a handler of the signal is connected.
     public func hasHandler(_ signal: String) -> Bool {
-        let id = g_signal_lookup(signal, decart_type_of_instance(raw))
+        let id = g_signal_lookup(signal, kit_type_of_instance(raw))
         return id != 0 && g_signal_has_handler_pending(raw, id, 0, 0) != 0
     }
 
@@ -36,7 +39,7 @@ extension GObject {
     /// has no return value, does not exist or takes another number of arguments.
     @discardableResult
     public func emit(_ signal: String, _ arguments: [GValueBox] = []) -> GValueBox? {
-        let id = g_signal_lookup(signal, decart_type_of_instance(raw))
+        let id = g_signal_lookup(signal, kit_type_of_instance(raw))
         guard id != 0 else { return nil }
         var query = GSignalQuery()
         g_signal_query(id, &query)
@@ -47,15 +50,15 @@ extension GObject {
             for index in 0...arguments.count { g_value_unset(values + index) }
             values.deallocate()
         }
-        g_value_init(values, decart_type_of_instance(raw))
+        g_value_init(values, kit_type_of_instance(raw))
         g_value_set_instance(values, raw)
         for (index, argument) in arguments.enumerated() {
             argument.withPointer {
-                g_value_init(values + index + 1, decart_type_of_value($0))
+                g_value_init(values + index + 1, kit_type_of_value($0))
                 g_value_copy($0, values + index + 1)
             }
         }
-        guard query.return_type != decart_type_none() else {
+        guard query.return_type != kit_type_none() else {
             g_signal_emitv(values, id, 0, nil)
             return nil
         }

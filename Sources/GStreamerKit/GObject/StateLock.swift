@@ -9,6 +9,7 @@ public final class StateLock<State>: @unchecked Sendable {
     @usableFromInline let lock = Mutex(())
     @usableFromInline var value: State
 
+    /// A lock around a first state.
     @inlinable public init(_ initial: State) { value = initial }
 
     /// A result that crosses the lock.

@@ -4,7 +4,7 @@ internal import CGStreamer
 extension Buffer {
     private static let attachmentName: String = {
         let name = "GstDecartFrameTrailer"
-        decart_attachment_register(name)
+        kit_attachment_register(name)
         return name
     }()
 
@@ -12,7 +12,7 @@ extension Buffer {
     /// only on a buffer that nothing else references.
     package var attachment: [UInt8]? {
         get {
-            guard let pointer, let bytes = decart_buffer_attachment(pointer, Self.attachmentName) else { return nil }
+            guard let pointer, let bytes = kit_buffer_attachment(pointer, Self.attachmentName) else { return nil }
             defer { g_bytes_unref(bytes) }
             var size: gsize = 0
             let data = g_bytes_get_data(bytes, &size)
@@ -20,9 +20,9 @@ extension Buffer {
         }
         set {
             guard let pointer else { return }
-            decart_buffer_detach(pointer, Self.attachmentName)
+            kit_buffer_detach(pointer, Self.attachmentName)
             newValue?.withUnsafeBytes {
-                decart_buffer_attach(pointer, Self.attachmentName, $0.baseAddress, gsize($0.count))
+                kit_buffer_attach(pointer, Self.attachmentName, $0.baseAddress, gsize($0.count))
             }
         }
     }
@@ -45,7 +45,7 @@ extension Buffer {
     /// A copy without the last bytes, with the same metadata; it shares the memory.
     package func droppingLast(_ count: Int) -> Buffer? {
         guard let pointer, count >= 0, count <= size else { return nil }
-        return decart_buffer_prefix(pointer, gsize(size - count)).map(Buffer.init(taking:))
+        return kit_buffer_prefix(pointer, gsize(size - count)).map(Buffer.init(taking:))
     }
 
     /// A copy with further bytes at the end; it shares the memory of the others.

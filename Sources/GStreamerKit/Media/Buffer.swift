@@ -1,21 +1,24 @@
 internal import CGStreamer
 
+/// A buffer of GStreamer, with one reference. It may be written to only while nothing else refers to it.
 // @unchecked: the reference count is atomic, and only a buffer with a single reference is written to.
 public final class Buffer: @unchecked Sendable {
     private(set) var pointer: UnsafeMutablePointer<GstBuffer>?
 
     init(taking pointer: UnsafeMutablePointer<GstBuffer>) { self.pointer = pointer }
     init(borrowing pointer: UnsafeMutablePointer<GstBuffer>) {
-        self.pointer = decart_mini_object_ref(pointer).assumingMemoryBound(to: GstBuffer.self)
+        self.pointer = kit_mini_object_ref(pointer).assumingMemoryBound(to: GstBuffer.self)
     }
-    deinit { if let pointer { decart_mini_object_unref(pointer) } }
+    deinit { if let pointer { kit_mini_object_unref(pointer) } }
 
+    /// A buffer with a copy of the bytes.
     public init(copying bytes: UnsafeRawBufferPointer) {
         let buffer = gst_buffer_new_allocate(nil, gsize(bytes.count), nil)
         if let base = bytes.baseAddress { gst_buffer_fill(buffer, 0, base, gsize(bytes.count)) }
         pointer = buffer
     }
 
+    /// A buffer of so many bytes, whose content is undefined.
     public init(size: Int) { pointer = gst_buffer_new_allocate(nil, gsize(max(0, size)), nil) }
 
     /// The GstBuffer, for targets that call C on it themselves (tests create metas, the benchmark maps frames).
@@ -24,27 +27,34 @@ public final class Buffer: @unchecked Sendable {
     /// Gives up the reference, for a C call that takes ownership.
     func release() -> UnsafeMutablePointer<GstBuffer>? { pointer.take() }
 
+    /// The number of bytes.
     public var size: Int { pointer.map { Int(gst_buffer_get_size($0)) } ?? 0 }
+    /// When it is presented, ns in the time of its segment; nil: unknown.
     public var pts: ClockTime? {
         get { pointer.flatMap { ClockTime(validating: $0.pointee.pts) } }
         set { pointer?.pointee.pts = GstClockTime(newValue ?? .noneValue) }
     }
+    /// When it is decoded, ns in the time of its segment; nil: unknown.
     public var dts: ClockTime? {
         get { pointer.flatMap { ClockTime(validating: $0.pointee.dts) } }
         set { pointer?.pointee.dts = GstClockTime(newValue ?? .noneValue) }
     }
+    /// How long it lasts, ns; nil: unknown.
     public var duration: ClockTime? {
         get { pointer.flatMap { ClockTime(validating: $0.pointee.duration) } }
         set { pointer?.pointee.duration = GstClockTime(newValue ?? .noneValue) }
     }
+    /// Data are missing in front of it (DISCONT).
     public var isDiscontinuous: Bool {
         get { hasFlag(GST_BUFFER_FLAG_DISCONT) }
         set { setFlag(GST_BUFFER_FLAG_DISCONT, newValue) }
     }
+    /// It cannot be decoded by itself (DELTA_UNIT).
     public var isDeltaUnit: Bool {
         get { hasFlag(GST_BUFFER_FLAG_DELTA_UNIT) }
         set { setFlag(GST_BUFFER_FLAG_DELTA_UNIT, newValue) }
     }
+    /// It holds nothing to be shown or heard (GAP).
     public var isGap: Bool {
         get { hasFlag(GST_BUFFER_FLAG_GAP) }
         set { setFlag(GST_BUFFER_FLAG_GAP, newValue) }
@@ -111,6 +121,7 @@ public final class Buffer: @unchecked Sendable {
         }
     }
 
+    /// Lends the bytes during the call; nil: they cannot be mapped.
     public func withBytes<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R? {
         var info = GstMapInfo()
         guard let pointer, gst_buffer_map(pointer, &info, GST_MAP_READ) != 0 else { return nil }
@@ -118,6 +129,7 @@ public final class Buffer: @unchecked Sendable {
         return try body(UnsafeRawBufferPointer(start: info.data, count: Int(info.size)))
     }
 
+    /// Lends the bytes for writing during the call; nil: they cannot be mapped, or others refer to them.
     public func withMutableBytes<R>(_ body: (UnsafeMutableRawBufferPointer) throws -> R) rethrows -> R? {
         var info = GstMapInfo()
         guard let pointer, gst_buffer_map(pointer, &info, mapReadWrite) != 0 else { return nil }

@@ -6,6 +6,7 @@ internal import CGStreamer
 public final class BufferPool: @unchecked Sendable {
     private let pool: UnsafeMutablePointer<GstBufferPool>
 
+    /// A pool of buffers of so many bytes, which is active at once.
     public init?(size: Int) {
         guard size > 0, let size = UInt32(exactly: size), let pool = gst_buffer_pool_new() else { return nil }
         self.pool = pool

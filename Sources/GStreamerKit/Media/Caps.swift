@@ -1,15 +1,17 @@
 internal import CGStreamer
 
+/// A set of formats, which never changes.
 // @unchecked: these caps are never modified and their reference count is atomic.
 public final class Caps: @unchecked Sendable, Equatable, CustomStringConvertible {
     let pointer: UnsafeMutablePointer<GstCaps>
 
     init(taking pointer: UnsafeMutablePointer<GstCaps>) { self.pointer = pointer }
     init(borrowing pointer: UnsafeMutablePointer<GstCaps>) {
-        self.pointer = decart_mini_object_ref(pointer).assumingMemoryBound(to: GstCaps.self)
+        self.pointer = kit_mini_object_ref(pointer).assumingMemoryBound(to: GstCaps.self)
     }
-    deinit { decart_mini_object_unref(pointer) }
+    deinit { kit_mini_object_unref(pointer) }
 
+    /// Parses the text of caps, such as "video/x-raw, format=I420".
     public convenience init(_ text: String) throws(GStreamerError) {
         guard let parsed = gst_caps_from_string(text) else {
             throw GStreamerError(.badCaps, "'\(text)' does not describe caps")
@@ -17,10 +19,14 @@ public final class Caps: @unchecked Sendable, Equatable, CustomStringConvertible
         self.init(taking: parsed)
     }
 
+    /// The text of the caps.
     public var description: String { String(taking: gst_caps_to_string(pointer)) }
 
+    /// They allow nothing.
     public var isEmpty: Bool { gst_caps_is_empty(pointer) != 0 }
+    /// They allow everything.
     public var isAny: Bool { gst_caps_is_any(pointer) != 0 }
+    /// They describe one format.
     public var isFixed: Bool { gst_caps_is_fixed(pointer) != 0 }
 
     /// The first structure's feature for memory other than the system's, such as `memory:GLMemory`; nil: the system's.
@@ -33,11 +39,13 @@ public final class Caps: @unchecked Sendable, Equatable, CustomStringConvertible
             .first { $0.hasPrefix("memory:") && $0 != "memory:SystemMemory" }
     }
 
+    /// A copy of the first structure; nil: there is none.
     public var first: Structure? {
         guard gst_caps_get_size(pointer) > 0, let found = gst_caps_get_structure(pointer, 0) else { return nil }
         return Structure(copying: found)
     }
 
+    /// Copies of all structures.
     public var structures: [Structure] {
         (0..<gst_caps_get_size(pointer)).compactMap {
             gst_caps_get_structure(pointer, $0).map { Structure(copying: $0) }
@@ -45,7 +53,9 @@ public final class Caps: @unchecked Sendable, Equatable, CustomStringConvertible
     }
 
     public static func == (one: Caps, other: Caps) -> Bool { gst_caps_is_equal(one.pointer, other.pointer) != 0 }
+    /// What both allow.
     public func intersection(_ other: Caps) -> Caps { Caps(taking: gst_caps_intersect(pointer, other.pointer)) }
+    /// These formats, and the others after them.
     public func followed(by other: Caps) -> Caps {
         Caps(taking: gst_caps_merge(gst_caps_copy(pointer), gst_caps_copy(other.pointer)))
     }
@@ -55,7 +65,9 @@ public final class Caps: @unchecked Sendable, Equatable, CustomStringConvertible
         value.withPointer { gst_caps_set_value(copy, field, $0) }
         return Caps(taking: copy)
     }
+    /// True if the others allow all of these.
     public func isSubset(of other: Caps) -> Bool { gst_caps_is_subset(pointer, other.pointer) != 0 }
+    /// True if both allow a common format.
     public func canIntersect(_ other: Caps) -> Bool { gst_caps_can_intersect(pointer, other.pointer) != 0 }
 
     /// Fixates the caps to the allowed values nearest to the given size and frame rate.

@@ -47,7 +47,7 @@ package struct SDPDescription: Sendable, Equatable {
         guard !text.isEmpty, text.utf8.count <= 65_536, !text.utf8.contains(0) else {
             throw GStreamerError(.badSDP, "the session description is empty, larger than 64 KiB, or holds a NUL")
         }
-        guard let message = decart_sdp_message_new() else { throw GStreamerError(.badSDP, "out of memory") }
+        guard let message = kit_sdp_message_new() else { throw GStreamerError(.badSDP, "out of memory") }
         defer { gst_sdp_message_free(message) }
         let bytes = Array(text.utf8)
         let parsed = bytes.withUnsafeBufferPointer {
@@ -88,7 +88,7 @@ package struct SDPDescription: Sendable, Equatable {
 
     /// Serialises the description, with the origin line that JSEP requires (RFC 9429 §5.2.1).
     package func text(sessionID: UInt64, version: UInt32) -> String {
-        guard let message = decart_sdp_message_new() else { return "" }
+        guard let message = kit_sdp_message_new() else { return "" }
         defer { gst_sdp_message_free(message) }
         gst_sdp_message_set_version(message, "0")
         gst_sdp_message_set_origin(message, "-", String(sessionID), String(version), "IN", "IP4", "127.0.0.1")

@@ -7,6 +7,7 @@ public struct Sample: Sendable {
     /// The format of the data; nil if the stream has none.
     public let caps: Caps?
 
+    /// A buffer with its format.
     public init(_ buffer: Buffer, caps: Caps?) { (self.buffer, self.caps) = (buffer, caps) }
 }
 

@@ -16,14 +16,18 @@ public final class Structure: @unchecked Sendable, Equatable, CustomStringConver
 
     deinit { gst_structure_free(pointer) }
 
+    /// Parses the text of a structure; nil: it is none.
     public init?(parsing text: String) {
         guard let parsed = gst_structure_from_string(text, nil) else { return nil }
         pointer = parsed
     }
 
+    /// The name, such as "video/x-raw".
     public var name: String { String(cString: gst_structure_get_name(pointer)) }
+    /// The text of the structure.
     public var description: String { String(taking: gst_structure_to_string(pointer)) }
 
+    /// A copy of a field's value; nil removes the field.
     public subscript(field: String) -> GValueBox? {
         get { gst_structure_get_value(pointer, field).map { GValueBox(copying: $0) } }
         set {
@@ -39,8 +43,11 @@ public final class Structure: @unchecked Sendable, Equatable, CustomStringConver
         gst_structure_is_equal(one.pointer, other.pointer) != 0
     }
 
+    /// A field's text; nil: there is none.
     public func string(_ field: String) -> String? { self[field]?.string }
+    /// A field's whole number; nil: there is none.
     public func int(_ field: String) -> Int? { self[field]?.int }
+    /// A field's gdouble; nil: there is none.
     public func double(_ field: String) -> Double? { self[field]?.double }
 
     /// The field names in order.

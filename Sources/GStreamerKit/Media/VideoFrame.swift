@@ -5,6 +5,7 @@ public struct VideoInfo: @unchecked Sendable {
     // @unchecked: a plain C value whose only shared pointer, `finfo`, refers to GStreamer's static table.
     var info: GstVideoInfo
 
+    /// Reads fixed caps of raw video; nil: they are not.
     public init?(caps: Caps) {
         var parsed = GstVideoInfo()
         guard gst_video_info_from_caps(&parsed, caps.pointer) != 0 else { return nil }
@@ -13,10 +14,15 @@ public struct VideoInfo: @unchecked Sendable {
 
     init(_ info: GstVideoInfo) { self.info = info }
 
+    /// Pixels.
     public var width: Int { Int(info.width) }
+    /// Pixels.
     public var height: Int { Int(info.height) }
+    /// The bytes of a frame without a GstVideoMeta.
     public var size: Int { Int(info.size) }
+    /// Frames a second as a fraction; 0/1: variable.
     public var framerate: (Int, Int) { (Int(info.fps_n), Int(info.fps_d)) }
+    /// Width to height of a pixel.
     public var pixelAspectRatio: (Int, Int) { (Int(info.par_n), Int(info.par_d)) }
     /// True for full-range YUV (0-255), such as decoded JPEG frames of a camera.
     public var isFullRangeYUV: Bool {
@@ -33,6 +39,7 @@ public struct VideoInfo: @unchecked Sendable {
     }
     /// Each frame has a flag that says if it is interlaced; some decoders set none.
     public var isMixed: Bool { info.interlace_mode == GST_VIDEO_INTERLACE_MODE_MIXED }
+    /// Frames may consist of two fields.
     public var isInterlaced: Bool { info.interlace_mode != GST_VIDEO_INTERLACE_MODE_PROGRESSIVE }
 }
 
@@ -51,7 +58,7 @@ extension VideoInfo {
     public func shortage(of buffer: Buffer) -> (bytes: Int, needed: Int)? {
         guard let pointer = buffer.pointer else { return (0, size) }
         var own = info
-        let needed = Int(clamping: decart_video_frame_bytes(&own, gst_buffer_get_video_meta(pointer)))
+        let needed = Int(clamping: kit_video_frame_bytes(&own, gst_buffer_get_video_meta(pointer)))
         if needed > 0, buffer.size >= needed { return nil }
         return (buffer.size, needed > 0 ? needed : size)
     }
@@ -88,7 +95,7 @@ extension Buffer {
         guard let pointer, let meta = gst_buffer_get_video_meta(pointer) else { return self }
         var info = video.info
         guard meta.pointee.width == video.info.width, meta.pointee.height == video.info.height,
-            decart_video_meta_is_default(meta, &info) == 0
+            kit_video_meta_is_default(meta, &info) == 0
         else { return self }
         guard let copy = pool.next() else { return nil }
         let isCopied = withVideoFrame(video, writable: false) { from in
@@ -102,13 +109,13 @@ extension Buffer {
     /// Copies flags, times and plain metas of another frame. Call it only on a buffer that nothing else references.
     public func copyDescription(of other: Buffer) {
         guard let pointer, let from = other.pointer else { return }
-        decart_buffer_copy_description(pointer, from)
+        kit_buffer_copy_description(pointer, from)
     }
 
     /// Returns the frame in writable memory, copied only if it is shared. Consumes this buffer's reference; nil if
     /// copying fails.
     public func madeWritable() -> Buffer? {
-        guard let owned = release(), let writable = decart_buffer_make_writable(owned) else { return nil }
+        guard let owned = release(), let writable = kit_buffer_make_writable(owned) else { return nil }
         return Buffer(taking: writable)
     }
 

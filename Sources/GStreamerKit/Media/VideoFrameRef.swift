@@ -5,6 +5,7 @@ public struct VideoFrameRef {
     private let pointer: UnsafeMutablePointer<GstVideoFrame>
     init(_ pointer: UnsafeMutablePointer<GstVideoFrame>) { self.pointer = pointer }
 
+    /// The number of planes.
     public var planeCount: Int { pointer.pointee.info.finfo.map { Int($0.pointee.n_planes) } ?? 0 }
     /// True if the frame holds two interleaved fields.
     public var isInterlaced: Bool { pointer.pointee.flags.rawValue & GST_VIDEO_FRAME_FLAG_INTERLACED.rawValue != 0 }
@@ -15,15 +16,15 @@ public struct VideoFrameRef {
     /// Returns nil if the frame has no such plane, or less mapped memory than its size and stride require.
     public func plane(_ index: Int) -> FramePlane? {
         guard let format = pointer.pointee.info.finfo, index >= 0, index < planeCount,
-            let base = decart_video_frame_plane(pointer, UInt32(index)),
+            let base = kit_video_frame_plane(pointer, UInt32(index)),
             let layout = PlaneLayout(
                 format, plane: index, width: Int(pointer.pointee.info.width), height: Int(pointer.pointee.info.height))
         else { return nil }
         let plane = FramePlane(
-            base: base, stride: Int(decart_video_frame_stride(pointer, UInt32(index))), layout: layout)
+            base: base, stride: Int(kit_video_frame_stride(pointer, UInt32(index))), layout: layout)
         var before: gsize = 0
         var after: gsize = 0
-        decart_video_frame_room(pointer, UInt32(index), &before, &after)
+        kit_video_frame_room(pointer, UInt32(index), &before, &after)
         // Both factors fit in 31 bits, so the product cannot overflow.
         let lastRow = plane.stride &* (layout.rows &- 1)
         guard -min(0, lastRow) <= Int(clamping: before), max(0, lastRow) &+ layout.rowBytes <= Int(clamping: after)
@@ -34,26 +35,33 @@ public struct VideoFrameRef {
     }
 }
 
+/// A plane of a mapped frame, valid as long as the frame is.
 public struct FramePlane {
+    /// The first sample of the first row.
     public let base: UnsafeMutablePointer<UInt8>
     /// Bytes from one row to the next; may be negative.
     public let stride: Int
+    /// Rows, columns and the unit of a sample.
     public let layout: PlaneLayout
 }
 
 /// The layout of a plane's pixels.
 public struct PlaneLayout: Equatable, Sendable {
+    /// What lies at a column.
     public enum Unit: Equatable, Sendable {
         /// The number of bytes that a flip moves together: one sample, one pixel, or one pair of chroma samples.
         case bytes(Int)
         /// Packed 4:2:2: two pixels in four bytes with shared chroma.
         case pairsLumaFirst, pairsChromaFirst
     }
+    /// What lies at a column.
     public let unit: Unit
     /// Units per row; for the packed 4:2:2 units, pixels per row.
     public let columns: Int
+    /// The number of rows.
     public let rows: Int
 
+    /// The bytes of a row without its padding.
     public var rowBytes: Int {
         switch unit {
         case .bytes(let size): columns &* size

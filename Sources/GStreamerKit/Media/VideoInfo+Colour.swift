@@ -1,10 +1,13 @@
 internal import CGStreamer
 
+/// Whether black and white are the least and greatest values.
 public enum SampleRange: Sendable { case full, limited }
 
 extension VideoInfo {
+    /// The format is I420: planes of Y, U and V, of 8 bits.
     public var isI420: Bool { format == GST_VIDEO_FORMAT_I420 }
 
+    /// The format holds red, green and blue.
     public var isRGB: Bool {
         info.finfo.map { $0.pointee.flags.rawValue & GST_VIDEO_FORMAT_FLAG_RGB.rawValue != 0 } ?? false
     }

@@ -1,9 +1,11 @@
 internal import CGStreamer
 
+/// An event between pads, with one reference.
 // @unchecked: events are immutable once made and reference counting is atomic.
 public final class Event: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<GstEvent>
 
+    /// The kinds of events; `other` for those that have no name here.
     public enum Kind: Sendable, Equatable {
         case streamStart, caps, segment, tag, eos, gap, flushStart, flushStop, latency, reconfigure, qos, seek
         case customDownstream, customUpstream, navigation, other
@@ -32,36 +34,45 @@ public final class Event: @unchecked Sendable {
 
     init(taking pointer: UnsafeMutablePointer<GstEvent>) { self.pointer = pointer }
     init(borrowing pointer: UnsafeMutablePointer<GstEvent>) {
-        self.pointer = decart_mini_object_ref(pointer).assumingMemoryBound(to: GstEvent.self)
+        self.pointer = kit_mini_object_ref(pointer).assumingMemoryBound(to: GstEvent.self)
     }
-    deinit { decart_mini_object_unref(pointer) }
+    deinit { kit_mini_object_unref(pointer) }
 
     /// Adds a reference, for a C call that takes ownership.
     func copyReference() -> UnsafeMutablePointer<GstEvent> {
-        decart_mini_object_ref(pointer).assumingMemoryBound(to: GstEvent.self)
+        kit_mini_object_ref(pointer).assumingMemoryBound(to: GstEvent.self)
     }
 
+    /// What the event says.
     public var kind: Kind { Kind(pointer.pointee.type) }
 
+    /// Begins a stream. Streams that belong together have one group ID.
     public static func streamStart(id: String, groupID: UInt32) -> Event {
         let event = gst_event_new_stream_start(id)
         gst_event_set_group_id(event, groupID)
         return Event(taking: event!)
     }
+    /// A group ID that nothing in this process has.
     public static func nextGroupID() -> UInt32 { gst_util_group_id_next() }
+    /// Announces the format of the buffers that follow.
     public static func caps(_ caps: Caps) -> Event { Event(taking: gst_event_new_caps(caps.pointer)) }
+    /// Begins a segment of time from 0 on, with rate 1.
     public static func timeSegment() -> Event {
         var segment = GstSegment()
         gst_segment_init(&segment, GST_FORMAT_TIME)
         return Event(taking: gst_event_new_segment(&segment))
     }
+    /// Ends the stream.
     public static func eos() -> Event { Event(taking: gst_event_new_eos()) }
+    /// Tells the pipeline's latency, ns; it goes upstream.
     public static func latency(_ time: ClockTime) -> Event { Event(taking: gst_event_new_latency(GstClockTime(time))) }
+    /// Makes pads refuse data until FLUSH_STOP.
     public static func flushStart() -> Event { Event(taking: gst_event_new_flush_start()) }
     /// - Parameter resetTime: makes a sink restart the running time of its whole pipeline.
     public static func flushStop(resetTime: Bool = true) -> Event {
         Event(taking: gst_event_new_flush_stop(resetTime ? 1 : 0))
     }
+    /// Says that there are no data from a time on, ns.
     public static func gap(at time: ClockTime, duration: ClockTime) -> Event {
         Event(taking: gst_event_new_gap(GstClockTime(time), GstClockTime(duration)))
     }
@@ -82,6 +93,7 @@ public final class Event: @unchecked Sendable {
         }
         return Event(taking: event)
     }
+    /// An event of one's own in the order of the data; the structure is copied.
     public static func customDownstream(_ structure: Structure) -> Event {
         Event(taking: gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM, gst_structure_copy(structure.pointer)))
     }
@@ -89,6 +101,7 @@ public final class Event: @unchecked Sendable {
         Event(taking: gst_event_new_custom(GST_EVENT_CUSTOM_UPSTREAM, gst_structure_copy(structure.pointer)))
     }
 
+    /// Begin and length of a GAP, ns; nil: another event.
     public var gap: (time: ClockTime, duration: ClockTime?)? {
         guard kind == .gap else { return nil }
         var (time, duration) = (GstClockTime(0), GstClockTime(0))
@@ -126,6 +139,7 @@ public final class Event: @unchecked Sendable {
         ].contains(pointer.pointee.type)
     }
 
+    /// It requests a keyframe, or announces one.
     public var isForceKeyUnit: Bool { gst_video_event_is_force_key_unit(pointer) != 0 }
     /// True for an upstream GstForceKeyUnit event of a receiver that has nothing yet.
     public var wantsAllHeaders: Bool {
@@ -140,6 +154,7 @@ public final class Event: @unchecked Sendable {
         return ClockTime(validating: time)
     }
 
+    /// The format of a CAPS event; nil: another event.
     public var caps: Caps? {
         guard kind == .caps else { return nil }
         var found: UnsafeMutablePointer<GstCaps>?
@@ -147,8 +162,10 @@ public final class Event: @unchecked Sendable {
         return found.map { Caps(borrowing: $0) }
     }
 
+    /// A copy of the fields; nil: it has none.
     public var structure: Structure? { gst_event_get_structure(pointer).map { Structure(copying: $0) } }
 
+    /// The time of a LATENCY event, ns; nil: another event.
     public var latencyTime: ClockTime? {
         guard kind == .latency else { return nil }
         var time: GstClockTime = 0
@@ -156,13 +173,15 @@ public final class Event: @unchecked Sendable {
         return ClockTime(validating: time)
     }
 
+    /// The orientation of a TAG event; nil: it has none.
     public var imageOrientationTag: String? {
-        kind == .tag ? decart_event_orientation(pointer).map { String(taking: $0) } : nil
+        kind == .tag ? kit_event_orientation(pointer).map { String(taking: $0) } : nil
     }
 
     /// True if the tags apply to all streams of the medium and not only to this one.
-    public var hasGlobalTags: Bool { kind == .tag && decart_event_tag_scope(pointer) == GST_TAG_SCOPE_GLOBAL }
+    public var hasGlobalTags: Bool { kind == .tag && kit_event_tag_scope(pointer) == GST_TAG_SCOPE_GLOBAL }
 
+    /// The ID of a STREAM_START event; nil: another event.
     public var streamID: String? {
         guard kind == .streamStart else { return nil }
         var found: UnsafePointer<CChar>?
@@ -173,7 +192,7 @@ public final class Event: @unchecked Sendable {
     /// A copy of the tag event without `image-orientation`; nil if no tag is left.
     public func withoutImageOrientation() -> Event? {
         guard kind == .tag else { return nil }
-        return decart_event_without_orientation(pointer).map { Event(taking: $0) }
+        return kit_event_without_orientation(pointer).map { Event(taking: $0) }
     }
 
     /// The running time of a buffer with this PTS, according to a SEGMENT event; nil if the PTS lies outside the

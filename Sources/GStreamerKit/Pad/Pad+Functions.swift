@@ -8,6 +8,7 @@ private typealias EventBox = FunctionBox<@Sendable (Event) -> EventHandling>
 private typealias QueryBox = FunctionBox<@Sendable (QueryRef) -> QueryHandling>
 private typealias ActivateBox = FunctionBox<@Sendable (Bool) -> Bool>
 
+/// What becomes of an event.
 public enum EventHandling: Sendable {
     /// The function has consumed the event, which is not forwarded; the value is the event's result.
     case handled(Bool)
@@ -19,6 +20,7 @@ public enum EventHandling: Sendable {
 public enum QueryHandling: Sendable { case answered, refused, forward }
 
 extension Pad {
+    /// Takes the buffers that arrive, on the thread that pushes them. The pad keeps the function.
     public func setChainFunction(_ function: @escaping @Sendable (Buffer) -> FlowReturn) {
         gst_pad_set_chain_function_full(
             pad,
@@ -34,7 +36,7 @@ extension Pad {
             pad,
             { pad, _, list in
                 guard let list else { return GST_FLOW_ERROR }
-                defer { decart_mini_object_unref(UnsafeMutableRawPointer(list)) }
+                defer { kit_mini_object_unref(UnsafeMutableRawPointer(list)) }
                 guard let pad, let data = pad.pointee.chainlistdata else { return GST_FLOW_ERROR }
                 let buffers = (0..<gst_buffer_list_length(list)).compactMap {
                     gst_buffer_list_get(list, $0).map(Buffer.init(borrowing:))
@@ -43,6 +45,7 @@ extension Pad {
             }, retained(ListBox(function)), releaseBox)
     }
 
+    /// Takes the events that arrive, on any thread. The pad keeps the function.
     public func setEventFunction(_ function: @escaping @Sendable (Event) -> EventHandling) {
         gst_pad_set_event_function_full(
             pad,
@@ -56,6 +59,7 @@ extension Pad {
             }, retained(EventBox(function)), releaseBox)
     }
 
+    /// Answers queries, on any thread. The pad keeps the function.
     public func setQueryFunction(_ function: @escaping @Sendable (QueryRef) -> QueryHandling) {
         gst_pad_set_query_function_full(
             pad,
@@ -90,6 +94,8 @@ extension Pad {
     }
     /// Resumes a paused task. The pad must have one: without it, GStreamer starts a task that does nothing, again and again.
     public func resumeTask() { gst_pad_start_task(pad, { _ in }, nil, nil) }
+    /// Pauses the pad's task after its present call. The task itself may call it.
     public func pauseTask() { gst_pad_pause_task(pad) }
+    /// Ends the pad's task and waits for it, so the task itself must not call it.
     public func stopTask() { gst_pad_stop_task(pad) }
 }

@@ -1,21 +1,31 @@
 internal import CGStreamer
 
+/// What a probe sees.
 public struct PadProbeType: OptionSet, Sendable {
+    /// GstPadProbeType's bits.
     public let rawValue: UInt32
+    /// Takes GstPadProbeType's bits.
     public init(rawValue: UInt32) { self.rawValue = rawValue }
+    /// Buffers.
     public static let buffer = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_BUFFER.rawValue)
+    /// Events that go downstream.
     public static let downstreamEvent = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM.rawValue)
+    /// Events that go upstream.
     public static let upstreamEvent = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_EVENT_UPSTREAM.rawValue)
+    /// FLUSH_START and FLUSH_STOP.
     public static let flushEvent = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_EVENT_FLUSH.rawValue)
+    /// Queries in both directions.
     public static let query = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_QUERY_BOTH.rawValue)
 }
 
+/// What passes the pad.
 public enum ProbeItem {
     case buffer(Buffer)
     case event(Event)
     case query(QueryRef)
 }
 
+/// What becomes of it.
 public enum ProbeVerdict: Sendable {
     /// Passes the item on.
     case pass
@@ -72,11 +82,11 @@ extension Pad {
                 var flow = GST_FLOW_OK
                 for index in 0..<gst_buffer_list_length(list) where flow == GST_FLOW_OK {
                     guard let buffer = gst_buffer_list_get(list, index) else { continue }
-                    let own = decart_mini_object_ref(buffer).assumingMemoryBound(to: GstBuffer.self)
+                    let own = kit_mini_object_ref(buffer).assumingMemoryBound(to: GstBuffer.self)
                     flow = isSink ? gst_pad_chain(pad, own) : gst_pad_push(pad, own)
                 }
                 // A probe that returns HANDLED owns the list.
-                decart_mini_object_unref(data)
+                kit_mini_object_unref(data)
                 info.pointee.ABI.abi.flow_ret = flow
                 return GST_PAD_PROBE_HANDLED
             }, nil, nil)
@@ -102,20 +112,20 @@ private func dispatch(_ info: UnsafeMutablePointer<GstPadProbeInfo>, _ box: Prob
     case .handled:
         // A probe that returns HANDLED owns the event or buffer and must release it; a query stays with its sender.
         if case .query = item { return GST_PAD_PROBE_HANDLED }
-        decart_mini_object_unref(data)
+        kit_mini_object_unref(data)
         return GST_PAD_PROBE_HANDLED
     case .refuse(let flow):
         guard case .buffer = item else { return GST_PAD_PROBE_DROP }
-        decart_mini_object_unref(data)
+        kit_mini_object_unref(data)
         info.pointee.ABI.abi.flow_ret = flow.raw
         return GST_PAD_PROBE_HANDLED
     case .replace(let buffer):
         guard let owned = buffer.release() else { return GST_PAD_PROBE_DROP }
-        decart_mini_object_unref(data)
+        kit_mini_object_unref(data)
         info.pointee.data = UnsafeMutableRawPointer(owned)
         return GST_PAD_PROBE_OK
     case .replaceEvent(let event):
-        decart_mini_object_unref(data)
+        kit_mini_object_unref(data)
         info.pointee.data = UnsafeMutableRawPointer(event.copyReference())
         return GST_PAD_PROBE_OK
     case .remove: return GST_PAD_PROBE_REMOVE

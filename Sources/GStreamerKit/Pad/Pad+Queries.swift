@@ -5,7 +5,7 @@ extension Pad {
     /// serialized: a queue downstream answers it with its own thread, so call it only after a push that succeeded.
     public func peerTakesStrides(_ caps: Caps) -> Bool {
         guard let query = gst_query_new_allocation(caps.pointer, 0) else { return false }
-        defer { decart_mini_object_unref(query) }
+        defer { kit_mini_object_unref(query) }
         return gst_pad_peer_query(pad, query) != 0
             && gst_query_find_allocation_meta(query, gst_video_meta_api_get_type(), nil) != 0
     }
@@ -55,7 +55,7 @@ extension Pad {
             while let event = gst_pad_get_sticky_event(origin.pad, kind, index) {
                 // A copy: GStreamer takes the same event for one that the peer has.
                 gst_pad_push_event(pad, gst_event_copy(event))
-                decart_mini_object_unref(event)
+                kit_mini_object_unref(event)
                 guard kind == GST_EVENT_TAG else { break }
                 index += 1
             }
@@ -65,13 +65,13 @@ extension Pad {
 
 private func hasSegment(_ pad: UnsafeMutablePointer<GstPad>) -> Bool {
     guard let event = gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0) else { return false }
-    decart_mini_object_unref(event)
+    kit_mini_object_unref(event)
     return true
 }
 
 /// The pad to which a ghost pad is linked outside of its bin, with a reference; nil for any other pad.
 private func behindGhost(_ pad: UnsafeMutablePointer<GstPad>) -> UnsafeMutablePointer<GstPad>? {
-    guard decart_instance_is(pad, gst_proxy_pad_get_type()) != 0 else { return nil }
+    guard kit_instance_is(pad, gst_proxy_pad_get_type()) != 0 else { return nil }
     let proxy = UnsafeMutableRawPointer(pad).assumingMemoryBound(to: GstProxyPad.self)
     guard let other = gst_proxy_pad_get_internal(proxy) else { return nil }
     defer { gst_object_unref(other) }

@@ -5,10 +5,12 @@ public struct QueryRef {
     let pointer: UnsafeMutablePointer<GstQuery>
     init(_ pointer: UnsafeMutablePointer<GstQuery>) { self.pointer = pointer }
 
+    /// The kinds of queries; `other` for those that have no name here.
     public enum Kind: Sendable, Equatable {
         case latency, caps, acceptCaps, seeking, position, duration, allocation, other
     }
 
+    /// What the query asks.
     public var kind: Kind {
         switch pointer.pointee.type {
         case GST_QUERY_LATENCY: .latency
@@ -27,6 +29,7 @@ public struct QueryRef {
         gst_query_set_latency(pointer, live ? 1 : 0, GstClockTime(minimum), GstClockTime(maximum ?? .noneValue))
     }
 
+    /// Answers SEEKING: no seeks.
     public func answerNotSeekable() {
         var format = GST_FORMAT_TIME
         gst_query_parse_seeking(pointer, &format, nil, nil, nil)
@@ -47,6 +50,7 @@ public struct QueryRef {
         gst_query_add_allocation_meta(pointer, gst_video_meta_api_get_type(), nil)
     }
 
+    /// The format that ACCEPT_CAPS asks about; nil: another query.
     public var offeredCaps: Caps? {
         guard kind == .acceptCaps else { return nil }
         var caps: UnsafeMutablePointer<GstCaps>?
@@ -54,10 +58,12 @@ public struct QueryRef {
         return caps.map { Caps(borrowing: $0) }
     }
 
+    /// Answers ACCEPT_CAPS.
     public func answerAcceptCaps(_ isAccepted: Bool) {
         gst_query_set_accept_caps_result(pointer, isAccepted ? 1 : 0)
     }
 
+    /// The formats to which CAPS limits its answer; nil: no limit.
     public var capsFilter: Caps? {
         guard kind == .caps else { return nil }
         var filter: UnsafeMutablePointer<GstCaps>?
@@ -65,6 +71,7 @@ public struct QueryRef {
         return filter.map { Caps(borrowing: $0) }
     }
 
+    /// Answers CAPS.
     public func answerCaps(_ caps: Caps) {
         var filter: UnsafeMutablePointer<GstCaps>?
         gst_query_parse_caps(pointer, &filter)

@@ -3,6 +3,7 @@
 // silence as soon as the jitter buffer cannot deliver the packet in time any more. If downstream takes Opus and no
 // samples, packets leave, and GAP events stand in for missing ones.
 import GStreamerKit
+import RTP
 import Synchronization
 import WebRTCTransport
 

@@ -1,6 +1,7 @@
 // The input's encoded frames: reads their format, repairs them, and carries keyframe requests back. Nothing here decodes
 // or waits; upstream's thread forwards the frames.
 import EventLoopThreads
+import RTP
 package import GStreamerKit
 import Synchronization
 package import WebRTCTransport

@@ -3,6 +3,7 @@
 package import GStreamerKit
 import Log
 import Synchronization
+package import RTP
 package import WebRTCTransport
 
 package final class EncodedSendBranch: SendBranch {

@@ -3,6 +3,7 @@
 package import GStreamerKit
 package import Log
 import Synchronization
+package import RTP
 package import WebRTCTransport
 
 package final class VideoSendBranch: SendBranch {

@@ -1,5 +1,6 @@
 import Synchronization
-package import WebRTCTransport
+package import RTP
+import WebRTCTransport
 
 /// Settings for the encoder of a media path.
 package struct VideoSendSettings: Sendable {

@@ -1,5 +1,6 @@
 import GStreamerKit
-package import WebRTCTransport
+package import RTP
+import WebRTCTransport
 
 package struct EncodedOutput: Sendable, Equatable {
     /// Never empty; downstream's order.

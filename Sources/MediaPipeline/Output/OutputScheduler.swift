@@ -1,5 +1,6 @@
 // Decides what the video output pushes next, and when: a value without pads, buffers or threads. Times are running
 // times, ns. `Payload` is a decoded frame.
+import RTP
 package import GStreamerKit
 import WebRTCTransport
 

@@ -4,6 +4,7 @@
 package import GStreamerKit
 package import Log
 import Synchronization
+package import RTP
 package import WebRTCTransport
 
 // @unchecked: what is outside the mutex belongs to the queue that calls `start`, `rebuild` and `stop`.

@@ -1,5 +1,6 @@
 package import GStreamerKit
-package import WebRTCTransport
+package import RTP
+import WebRTCTransport
 
 /// A raw frame for the encoder, or an encoded one for the payloader.
 package struct EncoderFrame: Sendable {

@@ -1,4 +1,5 @@
-package import WebRTCTransport
+package import RTP
+import WebRTCTransport
 
 /// Notices that the network carries less than the least bitrate of the video. A value; call `add` once a second.
 package struct NarrowNetworkWatch: Sendable {

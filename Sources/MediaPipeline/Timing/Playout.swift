@@ -1,6 +1,7 @@
 package import GStreamerKit
 import Synchronization
-package import WebRTCTransport
+package import RTP
+import WebRTCTransport
 
 /// The adaptive playout delay of an element, which its video and its audio share so that they stay in sync.
 package final class Playout: Sendable {

@@ -1,4 +1,4 @@
-import Glibc
+import func Glibc.exp2
 
 /// Sums over the frames that an encoder has made, keyframes apart.
 package struct EncodedSum: Sendable, Equatable {

@@ -40,7 +40,7 @@ package enum RTCPPackets {
         return packet(202, count: ssrcs.count, ssrcs.flatMap { $0.bigEndianBytes + chunk })
     }
 
-    static func bye(_ ssrcs: [UInt32]) -> [UInt8] {
+    package static func bye(_ ssrcs: [UInt32]) -> [UInt8] {
         packet(203, count: ssrcs.count, ssrcs.flatMap(\.bigEndianBytes))
     }
 

@@ -18,19 +18,17 @@ package struct BundleDemuxer {
 
     package init() {}
 
-    package mutating func configure(_ video: NegotiatedVideo) {
-        self.video = Section(
-            types: Set(video.codecs.flatMap(\.payloadTypes)), mid: Array(video.mid.utf8),
-            midExtension: video.extensions.mid)
-        for ssrc in video.ssrcs { map(ssrc, .video) }
-    }
-
-    package mutating func configure(_ audio: NegotiatedAudio) {
-        isSplit = true
-        self.audio = Section(
-            types: Set(audio.codecs.map(\.payloadType) + (audio.redundancy.map { [$0.payloadType] } ?? [])),
-            mid: Array(audio.mid.utf8), midExtension: audio.extensions.mid)
-        for ssrc in audio.ssrcs { map(ssrc, .audio) }
+    /// Takes over the m-line of one kind. Without audio, each packet is video.
+    /// - Parameter types: all payload types of the m-line.
+    package mutating func configure(
+        _ kind: MediaKind, types: Set<Int>, mid: String, midExtension: UInt8?, ssrcs: [UInt32]
+    ) {
+        let section = Section(types: types, mid: Array(mid.utf8), midExtension: midExtension)
+        switch kind {
+        case .video: video = section
+        case .audio: (audio, isSplit) = (section, true)
+        }
+        for ssrc in ssrcs { map(ssrc, kind) }
     }
 
     /// - Parameter packet: RTP of 12 bytes or more.

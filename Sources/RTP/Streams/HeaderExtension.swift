@@ -1,8 +1,8 @@
 /// Reads header extensions of a packet from the network, with one-byte or two-byte headers (RFC 8285 sections 4.2 and 4.3).
 /// A sender that may mix them chooses by packet: a long element needs a two-byte header.
-enum HeaderExtension {
+package enum HeaderExtension {
     /// The value's range; nil if there is none or the packet is malformed.
-    static func value(_ id: UInt8, in packet: UnsafeRawBufferPointer) -> Range<Int>? {
+    package static func value(_ id: UInt8, in packet: UnsafeRawBufferPointer) -> Range<Int>? {
         guard packet.count >= 12, packet[0] & 0x10 != 0 else { return nil }
         let fixed = 12 + Int(packet[0] & 0x0f) * 4
         guard packet.count >= fixed + 4 else { return nil }

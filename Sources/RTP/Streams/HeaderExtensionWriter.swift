@@ -37,7 +37,7 @@ package final class HeaderExtensionWriter {
     deinit { scratches.deallocate() }
 
     /// Keeps the packet of the last `write` valid until `count` further packets are kept.
-    func keep() {
+    package func keep() {
         guard let base = scratches.baseAddress, let current = scratch.baseAddress else { return }
         let next = (current - base + Self.capacity) % scratches.count
         scratch = UnsafeMutableRawBufferPointer(rebasing: scratches[next..<next + Self.capacity])

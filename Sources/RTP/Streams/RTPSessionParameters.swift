@@ -31,7 +31,7 @@ package struct RTPSessionParameters: Sendable {
     }
 
     /// A feedback message that leaves at once, in a compound packet of the least size (RFC 4585 section 3.1).
-    func compound(_ feedback: [UInt8]) -> [UInt8] {
+    package func compound(_ feedback: [UInt8]) -> [UInt8] {
         RTCPPackets.receiverReport(ssrc) + RTCPPackets.sourceDescription([ssrc], cname: cname) + feedback
     }
 }
@@ -52,4 +52,6 @@ package struct RTPSessionStatistics: Sendable {
     /// Packets of the stream that is shown that did not arrive, retransmissions not counted; nil: no stream is shown yet.
     package var packetsLost: Int?
     package var jitter: Duration?
+
+    package init() {}
 }

@@ -1,4 +1,4 @@
-internal import EventLoopThreads
+import Queues
 
 /// Spreads the packets of large frames over time, so that they do not overflow a short queue on the path: a token bucket
 /// that lets `burst` bytes leave at once and more at `share` of the target bitrate. Retransmissions overtake the packets

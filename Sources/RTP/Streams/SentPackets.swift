@@ -1,4 +1,4 @@
-internal import EventLoopThreads
+import Queues
 
 /// Our stream of one SSRC: the counters of its sender reports, and the latest packets for retransmission (RFC 4588). A
 /// value.
@@ -105,7 +105,9 @@ package struct SentStream: Sendable {
         return packet
     }
 
-    private mutating func repeated(_ kept: any PacketStorage, as retransmission: (ssrc: UInt32, payloadType: Int)) -> [UInt8]? {
+    private mutating func repeated(_ kept: any PacketStorage, as retransmission: (ssrc: UInt32, payloadType: Int))
+        -> [UInt8]?
+    {
         let copy = kept.withBytes { packet -> [UInt8]? in
             let header = RTPHeader.length(packet)
             guard packet.count >= header else { return nil }

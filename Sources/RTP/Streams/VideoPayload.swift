@@ -16,7 +16,7 @@ extension VideoCodec {
     }
 
     /// True for the first packet of a keyframe, with which a stream of this codec may begin.
-    func beginsKeyframe(_ payload: UnsafeRawBufferPointer) -> Bool {
+    package func beginsKeyframe(_ payload: UnsafeRawBufferPointer) -> Bool {
         switch self {
         case .vp8:
             let header = Self.vp8Descriptor(payload)
@@ -45,7 +45,7 @@ extension VideoCodec {
 
     /// True for the first packet of a frame of H.264 or H.265 that may be a keyframe: a delimiter, the first parameter set, or
     /// the slice of a keyframe that has its first block.
-    func beginsAccessUnit(_ payload: UnsafeRawBufferPointer) -> Bool {
+    package func beginsAccessUnit(_ payload: UnsafeRawBufferPointer) -> Bool {
         let isAggregate: Bool
         let isFragment: Bool
         switch self {

@@ -1,3 +1,4 @@
+import RTP
 private import Glibc
 
 extension NTPTime {

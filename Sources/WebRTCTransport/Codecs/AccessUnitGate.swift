@@ -1,4 +1,5 @@
 import GStreamerKit
+import RTP
 
 /// Finds the access units of H.264 and H.265 from which packets are missing. Behind a gap rtph264depay waits for a keyframe,
 /// and takes one whose slices have not all come for whole; rtph265depay does not wait. A value.

@@ -1,4 +1,5 @@
 // The choice of a decoder, by GStreamer's ranks among those that accept the stream.
+import RTP
 package import GStreamerKit
 import Synchronization
 

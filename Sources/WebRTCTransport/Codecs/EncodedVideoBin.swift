@@ -1,5 +1,6 @@
 // The ends of a connection for video that is neither encoded nor decoded here.
 package import GStreamerKit
+package import RTP
 
 package enum EncodedVideoBin {
     /// Encoded frames in ("sink"; H.264 as a byte-stream of access units), RTP out ("src"). A remote peer's keyframe

@@ -1,6 +1,8 @@
 // Reads an encoded stream that goes to a peer connection without being decoded, and repairs what a receiver would miss:
 // a value over bytes.
 
+package import RTP
+
 package struct EncodedVideoFormat: Sendable, Equatable {
     package var codec: VideoCodec
     package var size: FrameSize

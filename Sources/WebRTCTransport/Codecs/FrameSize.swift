@@ -1,6 +1,8 @@
 // The size that a frame announces, read before a decoder allocates for it: 20 bytes of VP8 or VP9 may claim gigabytes.
 // It knows values and bytes only.
 
+package import RTP
+
 package struct FrameSize: Sendable, Equatable {
     package var width: Int
     package var height: Int

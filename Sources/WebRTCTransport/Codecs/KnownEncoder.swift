@@ -2,6 +2,8 @@
 // element. Names, units and ranges are those of the plugins' own documentation (GStreamer 1.22 to 1.28, NVIDIA's
 // gst-nvvideo4linux2, gstreamer-rockchip); docs/GUIDE.md has the same table, which scripts/check_docs compares.
 
+package import RTP
+
 package struct KnownEncoder: Sendable, Equatable {
     package struct Setting: Sendable, Equatable {
         package let property: String

@@ -1,3 +1,5 @@
+package import RTP
+
 /// Reads how coarsely an encoder has quantized a frame, from the frame's own header. What a bitrate is worth depends on the
 /// content, and this shows it. It knows bytes only; a damaged or unusual header has no answer.
 package struct QuantizerReader: Sendable {

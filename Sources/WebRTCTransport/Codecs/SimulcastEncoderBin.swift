@@ -1,4 +1,5 @@
 package import GStreamerKit
+package import RTP
 internal import Synchronization
 
 /// One encoder for each simulcast layer (RFC 8853), highest resolution first, all on the streaming thread that delivers

@@ -1,5 +1,7 @@
 // VP9 with spatial layers, on the way to the depayloader. Values only.
 
+import RTP
+
 /// Makes rtpvp9depay (1.22 and later) put the layers of a frame together: it takes the beginning of a layer without D, the
 /// inter-layer dependency, for a new frame, and drops the layers before it. In K-SVC, which LiveKit's clients send, only
 /// the layers of keyframes have D. Here it says that the packet continues the frame of the packets before it.

@@ -1,4 +1,5 @@
 import GStreamerKit
+package import RTP
 
 // The elements that implement each codec.
 extension VideoCodec {

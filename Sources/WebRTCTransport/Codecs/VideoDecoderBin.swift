@@ -1,4 +1,5 @@
 package import GStreamerKit
+package import RTP
 
 /// RTP in ("sink"), raw video out ("src"): depayloader and decoder. They request keyframes instead of showing damage.
 package enum VideoDecoderBin {

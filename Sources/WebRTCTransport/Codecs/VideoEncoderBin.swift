@@ -1,4 +1,5 @@
 package import GStreamerKit
+package import RTP
 internal import Synchronization
 
 /// Encodes video to RTP: one stream, or several layers of a simulcast.

@@ -1,3 +1,5 @@
+import RTP
+
 struct LocalIdentity: Sendable {
     /// One CNAME for audio and video, so that the remote peer keeps them in sync (RFC 3550 6.5.1).
     var cname: String

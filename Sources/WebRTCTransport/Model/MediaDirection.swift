@@ -1,3 +1,5 @@
+package import RTP
+
 package enum MediaDirection: String, Sendable {
     case sendrecv, sendonly, recvonly, inactive
     package var sends: Bool { self == .sendrecv || self == .sendonly }

@@ -1,3 +1,5 @@
+package import RTP
+
 /// One codec of one m-line with everything that belongs to its payload type.
 package struct NegotiatedCodec: Sendable, Equatable {
     package var codec: VideoCodec

@@ -1,3 +1,5 @@
+package import RTP
+
 /// The SSRCs of the m-lines that a remote offer names, which decide what is ours: an SFU without the mid extension sends
 /// streams of rejected m-lines too. A value.
 package struct OfferedSources: Sendable, Equatable {

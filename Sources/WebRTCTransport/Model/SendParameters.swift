@@ -1,3 +1,5 @@
+package import RTP
+
 package struct AudioSendParameters: Sendable, Equatable {
     package var payloadType: Int
     package var ssrc: UInt32

@@ -1,3 +1,5 @@
+import RTP
+
 extension VideoCodec {
     /// Format parameters of our offers. H.264: constrained baseline 3.1 or the profile of an encoded input, packets with
     /// one NAL unit or fragments (RFC 6184 8.1).

@@ -1,5 +1,6 @@
 // Answers of ours to offers of the remote peer.
 import GStreamerKit
+import RTP
 
 extension Negotiation {
     func parseRemoteOffer(_ text: String, wants: (_ msid: String?) -> Bool) throws(PeerConnectionError)

@@ -1,5 +1,6 @@
 // Offers of ours, and the answers to them.
 import GStreamerKit
+import RTP
 
 extension Negotiation {
     mutating func makeOffer(_ transport: TransportParameters) throws(PeerConnectionError) -> String {

@@ -6,6 +6,7 @@
 // rejected stays rejected. All m-lines share the transport of the first description.
 
 import GStreamerKit
+import RTP
 
 struct Negotiation: Sendable {
     enum SignalingState { case stable, haveLocalOffer }

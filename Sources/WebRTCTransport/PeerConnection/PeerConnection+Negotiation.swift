@@ -5,6 +5,7 @@ import ICE
 import Log
 import MediaSecurity
 import Synchronization
+package import RTP
 
 extension PeerConnection {
     /// Sets the directions of video and audio in the next description. nil means none, or `inactive` if there was one

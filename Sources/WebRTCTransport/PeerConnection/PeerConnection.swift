@@ -6,6 +6,7 @@ package import GStreamerKit
 package import ICE
 import MediaSecurity
 import Synchronization
+package import RTP
 
 // @unchecked: fields under `MARK: Network thread only` are accessed on the network thread only; the others are constant
 // or locked.

@@ -1,6 +1,7 @@
 package import EventLoopThreads
 package import ICE
 import Recovery
+package import RTP
 
 package struct PeerConnectionConfiguration: Sendable {
     package var iceServers: [ICEServer] = []

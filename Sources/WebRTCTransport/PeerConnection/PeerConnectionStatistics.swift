@@ -1,5 +1,6 @@
 package import ICE
 package import MediaSecurity
+package import RTP
 
 /// Audio counters; see `PeerConnectionStatistics`.
 package struct AudioStatistics: Sendable, Equatable {

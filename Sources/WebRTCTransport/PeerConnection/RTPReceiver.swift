@@ -5,6 +5,7 @@ import GStreamerKit
 import ICE
 import Log
 import MediaSecurity
+import RTP
 
 // @unchecked: all that is not constant belongs to the network thread, which calls all methods.
 final class RTPReceiver: @unchecked Sendable {

@@ -5,6 +5,7 @@ import GStreamerKit
 import ICE
 import Log
 import MediaSecurity
+import RTP
 import Synchronization
 
 // @unchecked: fields under `MARK: Network thread only` are accessed on the network thread only; the others are constant

@@ -1,3 +1,5 @@
+import RTP
+
 extension RTPSessionParameters {
     init(_ video: NegotiatedVideo, _ identity: LocalIdentity) {
         self.init(clockRate: 90_000, ssrc: identity.ssrc, cname: identity.cname)

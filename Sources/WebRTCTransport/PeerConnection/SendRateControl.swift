@@ -1,6 +1,7 @@
 // Connects the peer connection with the congestion controller. It knows packets, RTCP bytes and the thread that brings
 // them; it must not know where they come from or what an encoder does with the target.
 import Synchronization
+package import RTP
 
 // @unchecked: `controller` and `resolver` are touched on the network thread only; the rest is locked or constant.
 package final class SendRateControl: @unchecked Sendable {

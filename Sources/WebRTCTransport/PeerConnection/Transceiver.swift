@@ -1,3 +1,5 @@
+import RTP
+
 /// An m-line of the session (RFC 8829 section 3.4.1). It keeps its index. All of one kind share an RTP session.
 struct Transceiver: Sendable {
     enum Content: Equatable, Sendable {

@@ -2,6 +2,7 @@
 // for each phase, with its duration; DEBUG has negotiated parameters and each change; LOG has single packets. No line
 // contains an address, ICE credentials, fingerprints or keys.
 import ICE
+import RTP
 package import Log
 
 /// The loggers of the layers of a peer connection.

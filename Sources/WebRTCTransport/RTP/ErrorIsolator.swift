@@ -1,5 +1,6 @@
 // A pair of bare pads in front of a decoder. It discards all flow errors from downstream, so that the source of the
 // packets continues. The receiver may be added and removed while packets pass.
+import RTP
 package import GStreamerKit
 internal import Synchronization
 

@@ -1,5 +1,6 @@
 package import EventLoopThreads
 import ICE
+package import RTP
 internal import Synchronization
 
 /// Sends the packets of a stream through a `SendPacer`: at once on the caller's thread, or later on the network thread.

@@ -3,6 +3,7 @@
 import EventLoopThreads
 import GStreamerKit
 import ICE
+import RTP
 internal import Synchronization
 
 /// Takes outgoing packets that may leave together.

@@ -3,6 +3,7 @@
 import EventLoopThreads
 import GStreamerKit
 import ICE
+import RTP
 internal import Synchronization
 
 // @unchecked: `synchronizer` and `receiving` belong to the network thread; the rest is constant or locked.

@@ -1,6 +1,7 @@
 // Writes our offer or answer as SDP, one m-line after the other.
 import GStreamerKit
 import MediaSecurity
+import RTP
 
 struct LocalDescription: Sendable {
     var transport: TransportParameters

@@ -1,5 +1,6 @@
 // Our offer with candidates: complete, or with those that come later as a fragment (RFC 8840).
 import GStreamerKit
+import RTP
 
 package struct OfferText: Sendable {
     package let sdp: String

@@ -1,6 +1,7 @@
 // Parses an offer or answer of the remote peer (RFC 8829 and 9429). Values only: it knows no agent and no pipeline.
 import GStreamerKit
 package import MediaSecurity
+package import RTP
 
 /// ICE and DTLS parameters of one side.
 package struct TransportParameters: Sendable, Equatable {

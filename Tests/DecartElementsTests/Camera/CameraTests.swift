@@ -60,6 +60,26 @@ extension ElementTests {
             }
         }
 
+        @Test func theSourceChangesWhilePlaying() throws {
+            let raw = try Reference.input()
+            try TransformPipeline.run(with: { try .camera($0, Self.still, prompt: "film noir") }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
+                pipeline.transform.set("source", "\(TransformPipeline.liveSource) ! videoflip video-direction=horiz")
+                #expect(pipeline.waitForFrame(raw.mirrored.applying(prompt: "film noir")))
+                #expect(pipeline.takeProblems().isEmpty)
+                // One that cannot be made, or fails before its first frame, leaves the former one in use.
+                for broken in ["nosuchelement", "filesrc location=/nosuchfile ! rawvideoparse"] {
+                    pipeline.transform.set("source", broken)
+                    #expect(pipeline.waitForProblem(.warning) != nil, "\(broken)")
+                }
+                #expect(pipeline.waitForFrame(raw.mirrored.applying(prompt: "film noir")))
+                pipeline.transform.set("source", TransformPipeline.liveSource)
+                #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
+                #expect(standIn.sessions.count == 1)
+            }
+        }
+
         @Test func theTestPatternHasTheModelsSize() throws {
             let raw = try Reference.frame("videotestsrc num-buffers=1 ! video/x-raw,width=320,height=176")
             try TransformPipeline.run(with: {

@@ -1,5 +1,6 @@
 import CGStreamer
 import GStreamerKit
+import RTP
 import StandInServer
 import Synchronization
 import TestSupport

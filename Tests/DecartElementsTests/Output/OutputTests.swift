@@ -65,7 +65,7 @@ extension ElementTests {
                 #expect(pipeline.waitForFrames(3))
                 #expect(gst_pad_query_position(pad, GST_FORMAT_TIME, &after) != 0 && before >= 0 && after > before)
                 let seeking = try #require(gst_query_new_seeking(GST_FORMAT_TIME))
-                defer { decart_mini_object_unref(seeking) }
+                defer { kit_mini_object_unref(seeking) }
                 var isSeekable: gboolean = 1
                 #expect(gst_pad_query(pad, seeking) != 0)
                 gst_query_parse_seeking(seeking, nil, &isSeekable, nil, nil)

@@ -33,7 +33,7 @@ extension ElementTests {
             ("orientation", 2, 0), ("fit", 1, 0), ("ice-transport-policy", 1, 0), ("codec", 3, 0),
             ("max-retry-delay", 60, 10), ("keyframe-interval", 5, 2),
             ("congestion-control", 1, 0), ("degradation-preference", 2, 0), ("output-size", 1, 0), ("transport", 2, 0),
-            ("resolution", 2, 0),
+            ("track", 1, 0), ("resolution", 2, 0),
             ("speed", 1, 0),
         ])
         func aNumberHasItsDefaultAndReadsBack(name: String, value: Int, standard: Int) throws {

@@ -136,7 +136,7 @@ final class MirrorHarness: Sendable {
         let caps = gst_caps_from_string(caps)
         defer { gst_caps_unref(caps) }
         let query = try #require(gst_query_new_allocation(caps, 1))
-        defer { decart_mini_object_unref(query) }
+        defer { kit_mini_object_unref(query) }
         let answered = gst_pad_peer_query(source.raw.assumingMemoryBound(to: GstPad.self), query) != 0
         let meta = gst_query_find_allocation_meta(query, gst_video_meta_api_get_type(), nil) != 0
         return (answered, meta, Int(gst_query_get_n_allocation_pools(query)))

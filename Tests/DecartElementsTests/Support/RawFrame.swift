@@ -175,8 +175,8 @@ struct RawFrame: @unchecked Sendable {
         let format = self.info.finfo.pointee
         for (index, component) in components.enumerated() {
             let plane = Self.array(format.plane)[index]
-            let base = try #require(decart_video_frame_plane(&frame, plane)) + component.offset - offsets[Int(plane)]
-            let stride = Int(decart_video_frame_stride(&frame, plane))
+            let base = try #require(kit_video_frame_plane(&frame, plane)) + component.offset - offsets[Int(plane)]
+            let stride = Int(kit_video_frame_stride(&frame, plane))
             for row in 0..<component.height {
                 for column in 0..<component.width {
                     for byte in 0..<component.size {

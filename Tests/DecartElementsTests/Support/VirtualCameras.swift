@@ -87,7 +87,7 @@ enum VirtualCameras {
         defer { gst_structure_free(structure) }
         func set(_ field: String, _ text: String) {
             var value = GValue()
-            g_value_init(&value, decart_type_string())
+            g_value_init(&value, kit_type_string())
             g_value_set_string(&value, text)
             gst_structure_take_value(structure, field, &value)
         }
@@ -97,15 +97,15 @@ enum VirtualCameras {
         let names = ["display-name", "device-class", "caps", "properties"].map { (name: String) in strdup(name) }
         defer { for name in names { free(name) } }
         var values = [GValue](repeating: GValue(), count: 4)
-        g_value_init(&values[0], decart_type_string())
+        g_value_init(&values[0], kit_type_string())
         g_value_set_string(&values[0], camera.name)
-        g_value_init(&values[1], decart_type_string())
+        g_value_init(&values[1], kit_type_string())
         g_value_set_string(&values[1], "Video/Source")
-        g_value_init(&values[2], decart_type_caps())
+        g_value_init(&values[2], kit_type_caps())
         let caps = gst_caps_from_string(camera.caps)
         gst_value_set_caps(&values[2], caps)
         gst_caps_unref(caps)
-        g_value_init(&values[3], decart_type_structure())
+        g_value_init(&values[3], kit_type_structure())
         gst_value_set_structure(&values[3], structure)
         defer { for index in values.indices { g_value_unset(&values[index]) } }
         var pointers = names.map { UnsafePointer<CChar>($0) }

@@ -6,6 +6,7 @@
 import DecartProtocol
 import GStreamerKit
 import LiveKitProtocol
+import RTP
 import StandInServer
 import TestSupport
 import Testing

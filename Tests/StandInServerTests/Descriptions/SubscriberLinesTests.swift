@@ -1,4 +1,5 @@
 import GStreamerKit
+import RTP
 import StandInServer
 import Testing
 import WebRTCTransport

@@ -1,5 +1,6 @@
 import DecartProtocol
 import LiveKitProtocol
+import RTP
 import StandInServer
 import Synchronization
 import TestSupport

@@ -1,5 +1,6 @@
 import DecartProtocol
 import Dispatch
+import RTP
 import StandInServer
 import TestSupport
 import Testing

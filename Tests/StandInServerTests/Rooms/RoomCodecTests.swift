@@ -1,6 +1,7 @@
 import DecartProtocol
 import GStreamerKit
 import LiveKitProtocol
+import RTP
 import StandInServer
 import Synchronization
 import Testing

@@ -1,4 +1,5 @@
 import DecartProtocol
+import RTP
 import StandInServer
 import Synchronization
 import TestSupport

@@ -1,5 +1,6 @@
 import DecartProtocol
 import GStreamerKit
+import RTP
 import StandInServer
 import TestSupport
 import WebRTCTransport

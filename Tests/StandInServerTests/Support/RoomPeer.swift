@@ -2,6 +2,7 @@ import DecartProtocol
 import Dispatch
 import GStreamerKit
 import LiveKitProtocol
+import RTP
 import StandInServer
 import Synchronization
 import WebRTCTransport

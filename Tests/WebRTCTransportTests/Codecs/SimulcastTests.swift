@@ -1,4 +1,5 @@
 import GStreamerKit
+import RTP
 import Synchronization
 import Testing
 import TestSupport

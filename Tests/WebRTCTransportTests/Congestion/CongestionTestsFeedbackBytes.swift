@@ -1,3 +1,4 @@
+import RTP
 import WebRTCTransport
 
 /// Writes transport-cc feedback as a receiver would (draft-holmer-rmcat-transport-wide-cc-extensions-01 section 3.1).

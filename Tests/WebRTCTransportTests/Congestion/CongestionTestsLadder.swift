@@ -1,4 +1,5 @@
 import Glibc
+import RTP
 import Testing
 import WebRTCTransport
 

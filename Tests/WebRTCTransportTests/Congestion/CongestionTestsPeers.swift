@@ -1,5 +1,6 @@
 import Dispatch
 import GStreamerKit
+import RTP
 import TestSupport
 import Testing
 import WebRTCTransport

@@ -1,3 +1,4 @@
+import RTP
 import WebRTCTransport
 
 /// A call of two peers over a simulated path, on virtual time: the first one sends video.

@@ -1,3 +1,4 @@
+import RTP
 import WebRTCTransport
 
 /// Calls that send video through one narrow link, beside TCP flows, on virtual time.

@@ -2,6 +2,7 @@ import GStreamerKit
 import Glibc
 import ICE
 import Log
+import RTP
 import TestSupport
 import Testing
 import WebRTCTransport

@@ -1,4 +1,5 @@
 import GStreamerKit
+import RTP
 import TestSupport
 import Testing
 import WebRTCTransport

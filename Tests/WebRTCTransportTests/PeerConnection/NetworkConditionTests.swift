@@ -1,5 +1,6 @@
 import GStreamerKit
 import ICE
+import RTP
 import Testing
 import TestSupport
 import WebRTCTransport

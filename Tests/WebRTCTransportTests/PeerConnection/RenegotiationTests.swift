@@ -1,5 +1,6 @@
 import GStreamerKit
 import ICE
+import RTP
 import TestSupport
 import Testing
 import WebRTCTransport

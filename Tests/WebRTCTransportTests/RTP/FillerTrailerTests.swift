@@ -1,3 +1,4 @@
+import RTP
 import TestSupport
 import Testing
 import WebRTCTransport

@@ -1,6 +1,7 @@
 import Dispatch
 import EventLoopThreads
 import ICE
+import RTP
 import Synchronization
 import Testing
 

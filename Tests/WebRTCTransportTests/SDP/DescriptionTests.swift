@@ -1,5 +1,6 @@
 import GStreamerKit
 import MediaSecurity
+import RTP
 import Testing
 import WebRTCTransport
 

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import RTP
 import TestSupport
 import Testing
 import WebRTCTransport

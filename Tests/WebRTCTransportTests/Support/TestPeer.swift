@@ -1,6 +1,7 @@
 import Dispatch
 import GStreamerKit
 import ICE
+import RTP
 import Synchronization
 import TestSupport
 import WebRTCTransport

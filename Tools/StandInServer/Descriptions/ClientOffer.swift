@@ -1,5 +1,6 @@
 // An offer of a room's participant, and the room's answer to it, as LiveKit's servers write it: the announced codec first,
 // all other codecs of the offer that the room allows behind it. Our own peer connection receives one codec; it gets the offer as `normalised`, and its answer contributes the transport.
+import RTP
 package import GStreamerKit
 import WebRTCTransport
 

@@ -1,4 +1,5 @@
-package import WebRTCTransport
+package import RTP
+import WebRTCTransport
 
 /// A track of the room that its participant subscribes to.
 package struct OutputTrack: Sendable, Hashable {

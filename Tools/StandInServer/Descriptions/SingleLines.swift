@@ -1,3 +1,4 @@
+import RTP
 package import GStreamerKit
 import WebRTCTransport
 

@@ -2,7 +2,8 @@
 // offers every codec that it knows, whatever the track has; once a kind is answered, its m-lines have what
 // the answer took, also for later tracks; the answer of a rejected m-line changes nothing.
 package import GStreamerKit
-package import WebRTCTransport
+package import RTP
+import WebRTCTransport
 
 package struct SubscriberLines: Sendable {
     private struct Line: Sendable {

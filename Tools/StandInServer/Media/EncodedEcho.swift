@@ -1,5 +1,6 @@
 // Returns encoded frames as they came: nothing is decoded. For clients whose frames must come back bit by bit.
 import GStreamerKit
+import RTP
 import Synchronization
 import WebRTCTransport
 

@@ -1,5 +1,5 @@
 package import DecartProtocol
-package import WebRTCTransport
+import WebRTCTransport
 
 /// Events of a session's media, from any thread.
 package enum MediaSessionEvent: Sendable, Equatable {

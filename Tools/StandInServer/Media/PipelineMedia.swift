@@ -6,6 +6,7 @@ import DecartProtocol
 import Dispatch
 import GStreamerKit
 import ICE
+import RTP
 import Synchronization
 import WebRTCTransport
 

@@ -1,4 +1,5 @@
-package import WebRTCTransport
+package import RTP
+import WebRTCTransport
 
 /// The two connections of a participant. A single connection for both directions is the publisher.
 package enum RoomSide: Sendable, Hashable {

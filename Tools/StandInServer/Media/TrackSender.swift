@@ -1,5 +1,6 @@
 // The sending of one video track: encoder and payloader, and their way into a connection, which several tracks may share.
 import GStreamerKit
+import RTP
 import WebRTCTransport
 
 /// Codec, payload type and SSRC with which a track is sent.

@@ -1,4 +1,5 @@
 import GStreamerKit
+import RTP
 import WebRTCTransport
 
 /// Passes buffers of one kind from the session's pipeline into the viewer's.

@@ -7,6 +7,7 @@
 import DecartProtocol
 import GStreamerKit
 import ICE
+import RTP
 import WebRTCTransport
 
 // @unchecked: as `PipelineMedia`.

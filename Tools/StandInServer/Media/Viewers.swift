@@ -1,6 +1,7 @@
 // The viewers of one session. Each painted frame and each audio packet goes to all of them, and all are notified of its
 // end. A slow or lost viewer delays no other viewer.
 import GStreamerKit
+import RTP
 import Synchronization
 import WebRTCTransport
 

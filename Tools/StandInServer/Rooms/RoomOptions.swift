@@ -1,3 +1,4 @@
+import RTP
 import WebRTCTransport
 
 package struct RoomOptions: Sendable, Equatable {

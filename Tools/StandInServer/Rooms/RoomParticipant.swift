@@ -4,6 +4,7 @@ import DecartProtocol
 import Dispatch
 import EventLoopThreads
 import LiveKitProtocol
+import RTP
 import Synchronization
 import WebRTCTransport
 

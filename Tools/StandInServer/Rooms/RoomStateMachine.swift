@@ -1,6 +1,7 @@
 // The signalling of a room's participant as a state machine: takes events and returns actions. It knows no socket,
 // clock, thread or media; `RoomHandler` drives it and carries the actions out.
 import DecartProtocol
+import RTP
 package import LiveKitProtocol
 import WebRTCTransport
 

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import GStreamerKit
+import RTP
 import Synchronization
 import WebRTCTransport
 

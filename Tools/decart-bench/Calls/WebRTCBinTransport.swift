@@ -4,6 +4,7 @@
 import CGStreamer
 import GStreamerKit
 import Glibc
+import RTP
 import Synchronization
 import WebRTCTransport
 
@@ -149,7 +150,7 @@ final class WebRTCBinTransport: Transport, @unchecked Sendable {
 
     /// Creates a description and sets it locally. Passes its text to `then` before that, so that candidates follow it.
     private func create(_ signal: String, _ field: String, _ then: @escaping @Sendable (String) -> Void) {
-        emit(signal, argument: { g_value_init($0, decart_type_structure()) }) { [weak self] reply in
+        emit(signal, argument: { g_value_init($0, kit_type_structure()) }) { [weak self] reply in
             guard let self, let reply, let value = gst_structure_get_value(reply, field),
                 let description = g_value_get_boxed(value)
             else {
@@ -167,7 +168,7 @@ final class WebRTCBinTransport: Transport, @unchecked Sendable {
     }
 
     private func set(_ signal: String, type: UInt32, text: String) throws {
-        guard let library = Self.library, let message = decart_sdp_message_new(),
+        guard let library = Self.library, let message = kit_sdp_message_new(),
             gst_sdp_message_parse_buffer(text, UInt32(text.utf8.count), message) == GST_SDP_OK,
             let description = library.make(type, message)
         else { throw BenchError("webrtcbin's library is not there, or the description is none") }
@@ -197,18 +198,18 @@ final class WebRTCBinTransport: Transport, @unchecked Sendable {
                 let result = gst_promise_wait(promise)
                 let reply = result == GST_PROMISE_RESULT_REPLIED ? gst_promise_get_reply(promise) : nil
                 Unmanaged<Reply>.fromOpaque(data).takeUnretainedValue().handler(reply)
-                decart_mini_object_unref(promise)
+                kit_mini_object_unref(promise)
             }, Unmanaged.passRetained(Reply(then)).toOpaque(),
             { data in if let data { Unmanaged<Reply>.fromOpaque(data).release() } })
         withUnsafeTemporaryAllocation(of: GValue.self, capacity: 3) { values in
             values.initialize(repeating: GValue())
             guard let base = values.baseAddress else { return }
-            g_value_init(base, decart_type_of_instance(element.raw))
+            g_value_init(base, kit_type_of_instance(element.raw))
             g_value_set_instance(base, element.raw)
             argument(base + 1)
             g_value_init(base + 2, gst_promise_get_type())
             g_value_set_boxed(base + 2, promise)
-            g_signal_emitv(base, g_signal_lookup(signal, decart_type_of_instance(element.raw)), 0, nil)
+            g_signal_emitv(base, g_signal_lookup(signal, kit_type_of_instance(element.raw)), 0, nil)
             for index in 0..<3 { g_value_unset(base + index) }
         }
     }

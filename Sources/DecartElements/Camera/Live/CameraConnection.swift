@@ -5,6 +5,7 @@
 import GStreamerKit
 import Log
 import MediaPipeline
+import RTP
 import WebRTCTransport
 
 // @unchecked: the fields belong to the camera's queue.

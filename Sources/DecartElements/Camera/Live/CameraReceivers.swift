@@ -5,6 +5,7 @@
 import DecartProtocol
 import GStreamerKit
 import Log
+import RTP
 import WebRTCTransport
 
 // @unchecked: the fields belong to the camera's queue.

@@ -7,6 +7,7 @@ import Dispatch
 import GStreamerKit
 import ICE
 import MediaPipeline
+import RTP
 import Signalling
 import Synchronization
 import WebRTCTransport

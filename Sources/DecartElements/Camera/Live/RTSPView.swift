@@ -5,6 +5,7 @@
 import DecartProtocol
 import GStreamerKit
 import Log
+import RTP
 import Synchronization
 import WebRTCTransport
 

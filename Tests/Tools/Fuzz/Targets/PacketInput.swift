@@ -4,6 +4,7 @@
 import DecartProtocol
 import GStreamerKit
 import MediaPipeline
+import RTP
 import WebRTCTransport
 
 private func packet(_ bytes: UnsafeRawBufferPointer, _ demuxer: inout BundleDemuxer) {

@@ -2,6 +2,7 @@
 import DecartProtocol
 import LiveKitProtocol
 import LiveKitTransport
+import RTP
 import WebRTCTransport
 
 func roomInput(_ bytes: [UInt8]) {

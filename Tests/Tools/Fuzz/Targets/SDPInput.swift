@@ -1,5 +1,6 @@
 // Session descriptions, and the offers that go to WHEP servers.
 import GStreamerKit
+import RTP
 import WebRTCTransport
 
 func sdpInput(_ bytes: [UInt8]) {
