@@ -27,7 +27,7 @@ CAUSES = [
     ("base-url", "correct base-url",
      ["base-url…must begin with", "base-url…must not carry", "base-url…has no valid host and port"]),
     ("unencrypted", "use wss://, or set insecure=true", ["is unencrypted and …is another machine"]),
-    ("model", "correct model, or set width, height and framerate", ["The frame size and rate of the model"]),
+    ("model", "correct model, or set width, height and framerate", ["The frame size and rate of the model", "there is no model "]),
     ("image", "correct reference-image, or set a model that takes images",
      ["The reference image cannot be read", "The reference image is", "The reference image has", "is not known to take reference images"]),
     ("prompt", "correct prompt", ["The prompt has"]),
@@ -37,6 +37,7 @@ CAUSES = [
     ("dns", "check base-url and the DNS server", ["is unknown. Check its spelling", "The name server did not answer"]),
     ("refused", "check base-url and that the service runs", ["The connection to …failed: "]),
     ("no-tls", "check scheme and port of base-url", ["does not use TLS on this port"]),
+    ("no-http", "use wss:// or https:// if the server speaks TLS, else check the port", ["did not answer the request in HTTP"]),
     ("tls-expired", "renew the certificate, or set the clock",
      ["The certificate of …has expired", "The certificate of …is not valid yet"]),
     ("tls-host", "use the host name of the certificate in base-url", ["The certificate of …is for another host name"]),
@@ -55,6 +56,7 @@ CAUSES = [
     ("no-input", "check the elements in front of the element",
      ["No video has come to the pad sink", "Nothing is linked to the pad sink", "The input has sent no frame"]),
     ("downstream", "check the elements behind src", ["Downstream has taken no frame"]),
+    ("audio-link", "put audioconvert behind audio_src", ["Nothing is linked to audio_src"]),
     ("unlinked", "link a sink, with videoconvert before it, to the pad that the text names", ["Nothing is linked to"]),
     ("videoconvert", "put videoconvert behind the element",
      ["Put videoconvert behind", "Downstream does not accept", "refused a buffer: …notNegotiated"]),
@@ -79,17 +81,25 @@ CAUSES = [
     ("loss", "use a better network, or lower max-bitrate", ["the remote peer reports …loss of our packets"]),
     ("processor", "correct processor: it is a description of elements, as gst-launch-1.0 takes it", ["The processor '"]),
     ("no-turn-server", "set turn-servers, or ice-transport-policy=all", ["needs a TURN server, and neither"]),
+    ("camera-unreachable", "check the address of the camera, and that it runs", ["The live view failed: …it cannot be reached"]),
+    ("short-input", "give it a longer input; repeat a single image with imagefreeze",
+     ["transformed frame came…the session was not connected", "transformed frame came…the session waits in the service's queue",
+      "transformed frame came…the service had not returned one"]),
+    ("no-prompt", "set prompt or reference-image", ["No prompt is set: frames come back untransformed"]),
+    ("two-sessions", "remove one of the two elements, if that is not meant", ["The input is the output of another session"]),
     ("local-address", "correct local-address, or bring the interface up", ["of local-address "]),
 ]
 # Words of the system and of a service within a message, as expressions; they decide first.
 REASONS = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("route", "this machine has no route to that address: check base-url and the network",
-     r"The connection to .*failed: .*(?:[Nn]etwork is unreachable|[Nn]o route to host|[Hh]ost is unreachable)"),
+     r"The connection to .*failed: (?:network|host) unreachable"),
     ("session-limit", "end other sessions, or raise the account's limit",
      r"is unavailable \(HTTP 503: .*(?:session|capacity|concurren)"),
     ("fault", "correct the fault: decart-standin --help lists names and keys",
      r"there is no fault|has no key .*; it has |HTTP 400: [a-z]\w*_\w+: "),
     ("source", "source takes elements, as source='filesrc location=clip.mp4 ! decodebin'", r"source cannot be created: "),
+    ("source", "audio-source takes elements, as gst-launch-1.0 does", r"audio-source is not a valid description: "),
+    ("not-the-service", "another server answers: check base-url", r"has no service at this path"),
     ("equal-names", "two elements have one name: give each its own", r"that don't share a common ancestor|is not unique in bin"),
 ]]
 # Cause by code and stage, the general row of a code last, and a remedy for texts that name none; None: nothing is known.
@@ -122,13 +132,14 @@ CODES = [
     ("MODERATION_VIOLATION", "", "moderation", "change the prompt, the image or the input"),
 ]
 # Words with which a sentence of a remedy begins.
-IMPERATIVES = ("Add Change Check Connect Convert Correct Decode Encode End Export Give Install Link Log Name Pad Plug Put Raise"
-               " Remove Rename Renew Set Shorten Start Top Unset Use Write").split()
+IMPERATIVES = ("Add Change Check Choose Connect Convert Correct Decode Download Encode End Export Fork Get Give Install Let Link Log"
+               " Lower Make Move Name Open Pad Permit Plug Put Raise Remove Rename Renew Repeat Set Shorten Start Top Try Unset Use"
+               " Wait Write").split()
 
 # Packages of elements, by the beginning of the name; the longest counts.
 PACKAGES = {
-    "plugins-bad": "av1 dash fdkaac h264parse h265parse hls kms mpegtsmux nv openh264 openjpeg qsv rtmp sctp srt tsdemux tsparse va voaac"
-                   " webrtc whip whep cuda d3d wayland zbar bayer2rgb curl dtls faac faad mpegpsmux mpegvideoparse jpegparse opusparse"
+    "plugins-bad": "av1 dash fdkaac h264parse h265parse hlssink hlsdemux kms mpegtsmux nvh26 nvav1 nvdec nvenc nvjpeg openh264 openjpeg qsv rtmp sctp srt tsdemux tsparse va voaac"
+                   " webrtcbin webrtcdsp webrtcecho cuda d3d wayland zbar bayer2rgb curl dtls faac faad mpegpsmux mpegvideoparse jpegparse opusparse"
                    " vp9parse av1parse fbdev",
     "plugins-base": "adder alsa appsink appsrc audioconvert audiomixer audiorate audioresample audiotestsrc compositor decodebin"
                     " encodebin oggdemux oggmux opusdec opusenc parsebin playbin subparse theora tcp textoverlay timeoverlay clockoverlay"
@@ -148,7 +159,16 @@ PACKAGES = {
     "vaapi": "vaapi",
     "nice": "nice",
 }
+# Elements of gst-plugins-rs, by the beginning of the name.
+RUST = "webrtcsink webrtcsrc whip whep hlssink3 hlscmaf fallback livesync togglerecord gtk4paintable awss3 awstranscriber".split()
 OURS = ["decarttransform", "decartsrc", "decartmirror"]
+# Elements of others that are often written; a name that is nearly one of them is misspelt.
+COMMON = ("videoconvert videotestsrc videoscale videorate videoflip audioconvert audioresample audiotestsrc autovideosink"
+          " autoaudiosink fakesink filesink filesrc fdsink udpsink udpsrc decodebin uridecodebin capsfilter identity imagefreeze"
+          " ximagesink ximagesrc xvimagesink v4l2src v4l2sink x264enc x265enc h264parse h265parse jpegenc jpegdec pngenc pngdec"
+          " matroskamux matroskademux mp4mux qtmux qtdemux webmmux avimux avidemux flvmux flvdemux mpegtsmux tsdemux rtmpsink"
+          " rtmp2sink rtmp2src rtspsrc rtspclientsink compositor textoverlay timeoverlay clockoverlay appsink appsrc opusenc opusdec"
+          " vorbisenc vorbisdec pipewiresrc pipewiresink pulsesrc pulsesink alsasrc alsasink splitmuxsink multifilesink").split()
 # Texts of GStreamer, GLib, Python, the shell and decart-standin, as expressions; a remedy takes their groups.
 UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("no-udp", "open UDP, or set turn-servers", r"The server did not answer over UDP in time"),
@@ -158,24 +178,33 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
      r"is invalid or out of range for property"),
     ("permission", "set --port to 1024 or more: lower ones are root's", r"cannot listen.*(?:[Pp]ermission denied|errno: 13)"),
     ("address", "set --host to an address of this machine", r"cannot listen.*(?:[Cc]annot assign|errno: 99|no address|not an address)"),
-    ("port-in-use", "end the other program, or set --port", r"cannot listen.*(?:in use|errno: 98)"),
-    ("address", "set --host to an address of this machine", r"cannot listen: the host is unknown"),
+    ("port-in-use", "end the other program, or set --port", r"(?:cannot listen|port \d+: ).*(?:in use|errno: 98)"),
+    ("address", "set --host to an address of this machine", r"cannot listen: .*--host|cannot listen: the host is unknown"),
     ("file", "check the file's name and permissions", r"--[\w-]+: the file .* cannot be read"),
     ("option", "correct the value", r"is invalid for '--"),
     ("option", "see the options: --help",
      r"[Uu]nexpected argument|[Uu]nknown option|Missing value for|Missing expected argument"),
     ("link", "the two do not fit, or one has no such pad: put a converter, encoder, decoder or parser between them; gst-inspect-1.0 shows"
      " their caps", r"could not link |Delayed linking failed"),
+    ("caps", "write caps without blanks or in quotes, and ! between elements", r"could not parse caps"),
     ("syntax", "correct the line: each element and link once, values with blanks in quotes",
-     r"erroneous pipeline: (?:syntax error|empty pipeline|unexpected)"),
+     r"(?:erroneous pipeline|could not be constructed): (?:syntax error|empty pipeline|unexpected)|^syntax error$"),
+    ("name", "write name=decart", r"named decart: write name=decart"),
+    ("timeline", "write a time and a prompt in each line, as 0:12.5 Film noir", r"expected a time and a prompt"),
+    ("certificate", "give a certificate in PEM with --tls-cert, and its key with --tls-key",
+     r"cannot use the certificate of|--tls-cert and --tls-key belong together"),
     ("reference", "correct the name before the point: no element has it", r"No (?:src-|sink-)?element named"),
     ("uri", "correct the address, or install an element for its scheme",
      r"[Nn]o (?:source|sink) element for URI|Invalid URI|No URI handler"),
     ("decoder", "install the decoder that the text names: gstreamer1.0-libav, -plugins-good, -plugins-bad",
      r"Missing decoder|missing a plug-in|no suitable plugins found"),
-    ("file-type", "the file is of no type that is known: check it",
-     r"Could not determine type of stream|type of stream could not be determined"),
-    ("file", "check the file's name and permissions", r'No such file "|Could not open file "[^"]*" for reading'),
+    ("file-empty", "the file or stream is empty or cut off: check it", r"Stream contains no data|doesn't contain enough data"),
+    ("file-type", "the file is damaged or of another type: check it, or let decodebin choose the demuxer",
+     r"Could not determine type of stream|type of stream could not be determined|This file is invalid|no playable streams"),
+    ("missing-page", "correct the address: its server has nothing there", r"\(404\)"),
+    ("password", "the server of that address demands a user name and a password, or refuses them", r"\(40[13]\)|Unauthorized"),
+    ("file", "check the file's name and permissions", r"""No such file "|Could not open file "[^"]*" for reading|\[Errno 2\] No such file"""),
+    ("location", "set the element's property location", r"No file name specified"),
     ("output-file", "check folder and permissions of the output file", r'Could not open file "[^"]*" for writing|Error opening file'),
     ("disk-full", "make room on the disk", r"No space left"),
     ("camera", "check the device (v4l2-ctl --list-devices names them) and its permissions",
@@ -194,6 +223,7 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("python-gst", "install gir1.2-gstreamer-1.0 and gir1.2-gst-plugins-base-1.0", r"Namespace Gst\w* not available"),
     ("package", "a release has the packages as files: sudo apt install ./gstreamer1.0-decart_*.deb",
      r"Unable to locate package \S*decart"),
+    ("package", "type it in the folder of the release's .deb files", r"Unsupported file \S*decart|\S*decart\S*\.deb: No such file"),
     ("command", "install gstreamer1.0-tools", r"gst-(?:launch|inspect)-1\.0: (?:command )?not found"),
     ("command", "install the package decart-check", r"decart-check: (?:command )?not found"),
     ("command", "install the package decart-standin", r"decart-standin: (?:command )?not found"),
@@ -206,18 +236,21 @@ LOG = re.compile(r"^\S+\s+\d+\s+0x\S+\s+[A-Z]+\s+(?P<category>\S+)\s+\S+?:\d+:\S
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MESSAGE = re.compile(r"^(?:ERROR|WARNING): from element (?P<path>\S+): (?P<text>.*)$")
 CODE = re.compile(r"(?P<code>[A-Z]+(?:_[A-Z]+)+) in stage (?P<stage>\w+)$|\((?P<code2>[A-Z]+(?:_[A-Z]+)+), (?P<stage2>\w+)\)$")
-NO_ELEMENT = re.compile(r'no element "(?P<name>[^"]*)"')
+DELAYED_PAD = re.compile(r"linking (?:pad +)?(?P<pad>\w+) .*?of GstDecart")
+NO_ELEMENT = re.compile(r"no element \"(?P<name>[^\"]*)\"|No such element or plugin '(?P<name2>[^']*)'")
 PATTERNS = [(cause, remedy, re.compile("|".join(".*".join(map(re.escape, text.split("…"))) for text in texts)))
             for cause, remedy, texts in CAUSES]
 # Failures of a neighbour that follow from another cause, which counts if there is one.
 CONSEQUENCES = {"negotiation", "not-linked", "element", "network", "connection-lost", "media", "media-timeout", "no-answer",
-                "service", "unlinked", "link", "room-token"}
+                "service", "unlinked", "link", "room-token", "downstream", "no-prompt", "two-sessions"}
 
 
 def own_remedy(text):
     """The parts of a message that say what to do."""
     parts = re.split(r"(?<=[.;:])\s+", text)
-    return " ".join(part for part in parts if part.split(" ")[0].strip(",.;:").capitalize() in IMPERATIVES).rstrip(".;")
+    # A condition may stand in front.
+    return " ".join(part for part in parts if re.sub(r"^(?:[Ii]f|[Ff]or) [^,]*, |^else ", "", part).split(" ")[0].strip(
+        ",.;:").capitalize() in IMPERATIVES).rstrip(".;")
 
 
 def of_code(text, code, stage):
@@ -239,6 +272,10 @@ def of_missing_element(name):
         return "plugin", "install gstreamer1.0-decart, or put the built plugin's folder in GST_PLUGIN_PATH"
     if near := difflib.get_close_matches(name, OURS, 1, 0.8):
         return "misspelt", f"write {near[0]}"
+    if name not in COMMON and (near := difflib.get_close_matches(name, COMMON, 1, 0.9)):
+        return "misspelt", f"write {near[0]}"
+    if name.startswith(tuple(RUST)):
+        return "missing-element", f"{name} is of gst-plugins-rs: build that, or use another element"
     fitting = [(len(start), package) for package, starts in PACKAGES.items() for start in starts.split() if name.startswith(start)]
     if fitting:
         return "missing-element", f"install gstreamer1.0-{max(fitting)[1]}, if {name} is spelt so"
@@ -254,7 +291,8 @@ def of_neighbour(path, text, debug):
         return "negotiation", f"{name} and the element behind it do not fit: put videoconvert, an encoder or a parser between them"
     if "not-linked" in debug:
         return "not-linked", f"link the pads of {name}"
-    if re.search(r"(?:[Ff]ailed to|[Cc]ould not|[Uu]nable to|[Cc]annot) connect|Failed to open SRT|[Cc]onnection refused", f"{text} {debug}"):
+    if re.search(r"(?:[Ff]ailed to|[Cc]ould not|[Uu]nable to|[Cc]annot) connect|(?:open|write to|read from) SRT|[Cc]onnection (?:refused|"
+                 r"timed out|does not exist|was broken)|[Cc]ould not resolve|[Nn]etwork is unreachable", f"{text} {debug}"):
         return "neighbour", f"{name} does not reach its server: check its address, and that it runs"
     return "element", f"{name} failed, not the session: see its documentation" if text else None
 
@@ -262,6 +300,11 @@ def of_neighbour(path, text, debug):
 def of_text(text, path="", debug=""):
     """(cause, remedy) of a line or of a message with its debug text; None: nothing is known."""
     is_ours = "Decart" in path
+    if (pad := DELAYED_PAD.search(debug)) and text.startswith("Delayed linking"):
+        if pad["pad"] == "audio_src":
+            return "no-audio", "audio_src comes only with audio on audio_sink: link audio to it, or leave the branch out"
+        if pad["pad"] not in ("src", "preview", "some"):
+            return "no-pad", f"the element has no pad {pad['pad']}: its outputs are src, audio_src and, of decartsrc, preview"
     for cause, remedy, pattern in REASONS:
         if pattern.search(text):
             return cause, remedy
@@ -270,13 +313,14 @@ def of_text(text, path="", debug=""):
             # The element knows more of the case than the row does.
             return cause, own_remedy(text) if is_ours and own_remedy(text) else remedy
     if missing := NO_ELEMENT.search(text):
-        return of_missing_element(missing["name"])
+        return of_missing_element(missing["name"] or missing["name2"] or "")
     code = CODE.search(debug) or CODE.search(text)
     if code and (found := of_code(text, code["code"] or code["code2"], code["stage"] or code["stage2"])):
         return found
     for cause, remedy, pattern in UPSTREAM:
         if pattern.search(text) or debug and pattern.search(debug):
-            return cause, remedy
+            # Our programs say more of the case.
+            return cause, text.startswith("Error: ") and own_remedy(text) or remedy
     if path:
         if is_ours:
             return ("element", own_remedy(text)) if own_remedy(text) else None
@@ -320,6 +364,8 @@ def explain(lines):
     if "unlinked" in found:
         # The parser's warning about the same link, which does not name the pad.
         found.pop("link", None)
+    if "audio-link" in found:
+        found.pop("no-audio", None)
     specific = [each for each in found.values() if each[0] not in CONSEQUENCES]
     return specific or list(found.values())
 

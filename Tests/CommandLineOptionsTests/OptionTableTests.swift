@@ -96,7 +96,9 @@ private func raw(_ bytes: [UInt8]) -> RawArgument {
     @Test(arguments: [
         (["--unknown"], "Unknown option '--unknown'."), (["--unknown=secret"], "Unknown option '--unknown'."),
         (["-x"], "Unknown option '-x'."), (["-qx"], "Unknown option '-x'."),
-        (["--nam", "x"], "Unknown option '--nam'."),
+        (["--nam", "x"], "Unknown option '--nam'. Is '--name' meant?"),
+        (["--cuont=2"], "Unknown option '--cuont'. Is '--count' meant?"),
+        (["wss://example.org"], "Unexpected argument 'wss://example.org'."),
         (["--name"], "Missing argument for --name."), (["--name", "--quiet"], "Missing value for '--name <text>'."),
         (["--name", "--model=x"], "Missing value for '--name <text>'."),
         (["--quiet=yes"], "The option '--quiet' takes no value."), (["extra"], "Unexpected argument 'extra'."),

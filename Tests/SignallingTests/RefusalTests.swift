@@ -194,7 +194,7 @@ struct RefusalTests {
 
     @Test func closingWithoutAnAnswerIsALostConnection() async throws {
         let error = try await failure("", closes: true)
-        #expect(error.code == .network)
+        #expect(error.code == .network && error.message.contains("use wss://"))
         #expect(!error.isPermanent)
     }
 

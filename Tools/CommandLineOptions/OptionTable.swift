@@ -95,12 +95,16 @@ package struct OptionTable<Values> {
                 isPositional = true
             } else if !isPositional, text.hasPrefix("-"), text != "-" {
                 // Its value may be a secret.
-                throw UsageError("Unknown option '\(text.prefix { $0 != "=" })'.")
+                let name = String(text.prefix { $0 != "=" })
+                let near = NearestName.of(String(name.drop { $0 == "-" }), among: options.map(\.name))
+                throw UsageError("Unknown option '\(name)'." + (near.map { " Is '--\($0)' meant?" } ?? ""))
             } else if let argument = open {
                 try store(RawArgument(text), of: argument, in: &values)
                 open = nil
             } else {
-                throw UsageError("Unexpected argument '\(text)'.")
+                let option = text.contains("://") ? options.first { $0.name.hasSuffix("-url") } : nil
+                throw UsageError(
+                    "Unexpected argument '\(text)'." + (option.map { " Write --\($0.name) in front of it." } ?? ""))
             }
         }
         if let open { throw UsageError("Missing argument '\(open.spelling)'.") }

@@ -306,7 +306,7 @@ struct CheckCommand: Command {
         do {
             return String(decoding: try BoundedFile.read(name: path.bytes, maximumSize: maximumSize), as: UTF8.self)
         } catch {
-            throw ProtocolError(.invalidOptions, "\(option): the file \(path) cannot be read (\(error)).")
+            throw ProtocolError(.invalidOptions, "\(option): the file \(path) cannot be read: \(error).")
         }
     }
 }

@@ -270,7 +270,7 @@ struct StandInCommand: Command {
         do throws(BoundedFileError) {
             bytes = try BoundedFile.read(name: replay.bytes, maximumSize: ControlRecording.maximumSize)
         } catch {
-            throw UsageError("--replay: the file \(replay) cannot be read (\(error)).")
+            throw UsageError("--replay: the file \(replay) cannot be read: \(error).")
         }
         do throws(ControlRecordingError) {
             return try ControlRecording(parsing: bytes)

@@ -17,6 +17,7 @@ import argparse
 import http.server
 import re
 import socketserver
+import struct
 import sys
 import threading
 
@@ -54,7 +55,8 @@ def command(path, text):
 class Web(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         # A page of another site could post here too.
-        size = int(self.headers.get("Content-Length") or 0)
+        length = self.headers.get("Content-Length") or "0"
+        size = int(length) if length.isdecimal() else 65536
         foreign = self.headers.get("Origin") or not re.match(r"(127\.0\.0\.1|localhost)(:|$)", self.headers.get("Host", ""))
         known = not foreign and size < 65536 and command(self.path, self.rfile.read(size).decode(errors="replace"))
         self.send_response(403 if foreign else 200 if known else 404)
@@ -74,8 +76,10 @@ class OSC(socketserver.BaseRequestHandler):
 
         address, rest = text(self.request[0])
         tags, rest = text(rest)
-        value = str(int.from_bytes(rest[:4], "big")) if tags.startswith(",i") else text(rest)[0] if tags.startswith(",s") else ""
-        command(address, value)
+        # Buttons of control surfaces send numbers of either kind, or truth values.
+        number = rest[:4].ljust(4, b"\0")
+        values = {"s": text(rest)[0], "i": str(int.from_bytes(number, "big")), "f": f"{struct.unpack('>f', number)[0]:g}", "T": "1"}
+        command(address, values.get(tags[1:2], "0"))
 
 
 def on_message(_bus, message):

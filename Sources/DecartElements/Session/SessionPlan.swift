@@ -37,6 +37,8 @@ struct SessionPlan: Sendable {
     var codecWarning: String?
     /// Posted at the start.
     var warnings: [SessionError] = []
+    /// A sentence for the user about settings that are valid and hardly meant; posted at the start.
+    var note: String?
     /// nil for a viewer, which requests nothing.
     var doubts: Doubts?
     /// Format of the output, unless downstream's caps fix another one.
@@ -111,6 +113,10 @@ extension SessionPlan {
             var doubts = Doubts(model)
             warnings = doubts.about(settings, items) + doubts.about(asked.prompt, asked.image)
             self.doubts = doubts
+            if asked.isPassthrough, !settings.passthrough, settings.session.autoConnect {
+                note =
+                    "No prompt is set: frames come back untransformed, and are billed. Set prompt or reference-image."
+            }
             if settings.transport != .webrtc, settings.encoding.codec == .auto, settings.encoding.encoder.isEmpty,
                 !VideoCodec.h264.isAvailable
             {

@@ -95,14 +95,15 @@ extension DecartTransform {
 
     /// Posts the error before EOS, so that a program that waits for either of them sees the error.
     private func reportEmptyOutput() {
-        let (run, settings, sessionState, id) = state.withLock {
-            ($0.run, $0.settings, $0.snapshot.state, $0.snapshot.sessionID)
+        let (run, settings, sessionState, isQueued, id) = state.withLock {
+            ($0.run, $0.settings, $0.snapshot.state, $0.snapshot.queue != nil, $0.snapshot.sessionID)
         }
         guard let run, let input, let output else { return }
         var outcome = run.outcome
         outcome.hasInput = input.gate.counters.framesIn > run.framesBefore.sent
         outcome.hasOutput = output.counters.received > run.framesBefore.received
         outcome.isConnected = sessionState.isConnected
+        outcome.isQueued = isQueued
         outcome.wantsOutput =
             settings.session.autoConnect && settings.subscribeToken == nil && !settings.standby
             && settings.publishVideo && !settings.muteVideo

@@ -558,6 +558,14 @@ final class DecartTransform: ElementImplementation {
         updatePublishedAudio()
         updatePublishedVideo()
         plan.warnings.forEach(warn)
+        if let note = plan.note { handle.unowned.postInfo(note) }
+        if plan.subscribeToken == nil,
+            handle.unowned.staticPad("sink")?.isBehind(["decarttransform", "decartsrc"]) == true
+        {
+            handle.unowned.postInfo(
+                "The input is the output of another session, so two sessions run, and both are billed. Remove one of the "
+                    + "elements if that is not meant.")
+        }
         return true
     }
 

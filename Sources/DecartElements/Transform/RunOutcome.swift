@@ -15,6 +15,8 @@ struct RunOutcome: Sendable {
     /// A transformed frame has come.
     var hasOutput = false
     var isConnected = false
+    /// The session waits in the service's queue.
+    var isQueued = false
     /// False for a viewer, in standby, and while the application does not connect or sends no video.
     var wantsOutput = true
 
@@ -23,6 +25,11 @@ struct RunOutcome: Sendable {
         guard wantsOutput, hasInput, !hasOutput, !hasFailed, !isDisconnected else { return nil }
         let text = "The input ended before a transformed frame came"
         guard let cause else {
+            guard !isQueued else {
+                return ElementProblem(
+                    .streamFailed,
+                    "\(text): the session waits in the service's queue. Give it an input that lasts longer.")
+            }
             let state = isConnected ? "the service had not returned one" : "the session was not connected yet"
             return ElementProblem(
                 .streamFailed,

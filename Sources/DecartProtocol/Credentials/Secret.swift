@@ -40,11 +40,11 @@ package struct APIKey: Sendable, Equatable, Hashable {
         guard !isAssignment else {
             throw ProtocolError(
                 .invalidAPIKey,
-                "The API key begins with the name of a variable and =, as a line of an environment file does: it must be the "
-                    + "key alone.")
+                "The API key begins with the name of a variable and =, as a line of an environment file does. Give the key "
+                    + "alone.")
         }
         guard let first = trimmed.first, trimmed.count < 2 || first != trimmed.last || !"\"'".contains(first) else {
-            throw ProtocolError(.invalidAPIKey, "The API key stands in quotes: it must be the key alone.")
+            throw ProtocolError(.invalidAPIKey, "The API key stands in quotes. Give the key alone.")
         }
         secret = Secret(trimmed)
     }

@@ -4,11 +4,19 @@
     import Glibc
 #endif
 
-package enum BoundedFileError: Error, Sendable, Equatable {
+package enum BoundedFileError: Error, Sendable, Equatable, CustomStringConvertible {
     case notRegular
     case tooLarge
     /// The cause, as a phrase for the user.
     case system(String)
+
+    package var description: String {
+        switch self {
+        case .notRegular: "it is not a regular file"
+        case .tooLarge: "it is too large"
+        case .system(let reason): reason
+        }
+    }
 }
 
 package enum BoundedFile {

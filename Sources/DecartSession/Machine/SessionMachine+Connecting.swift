@@ -165,6 +165,12 @@ extension SessionMachine {
         return true
     }
 
+    /// The service has rooms only, and `transport` permits none.
+    func wantsRoom(_ text: String, _ attempt: Attempt) -> Bool {
+        configuration.transport == .webrtc && !configuration.isViewer && attempt.step < .connected
+            && text.lowercased().contains("livekit")
+    }
+
     // MARK: Queue
 
     mutating func queued(_ id: AttemptID, at position: QueuePosition?) {

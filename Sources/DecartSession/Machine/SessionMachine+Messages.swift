@@ -70,6 +70,7 @@ extension SessionMachine {
         if word == nil, roomRefused(text, attempt) { return }
         let type = ServiceErrorType(word, text: text)
         var error = SessionError.service(text, type: type, stage: attempt.stage)
+        if wantsRoom(text, attempt) { error = error.adding("Set transport=livekit or auto.") }
         error.retryAfter = retryAfter.map { .seconds(min(max($0, 0), 1e6)) }
         attempts[attempt.id]?.retryAfter = error.retryAfter
         let isConnected = attempt.step == .connected

@@ -53,12 +53,26 @@ extension Element {
     /// Posts a WARNING. Call it without a lock.
     public func postWarning(_ problem: ElementProblem) { post(problem, GST_MESSAGE_WARNING) }
 
+    /// A sentence for the user that is no problem. gst-launch-1.0 shows the debug string of such a message alone.
+    public func postInfo(_ text: String) {
+        post(ElementProblem(.resourceSettings, text, debug: text), GST_MESSAGE_INFO)
+    }
+
+    /// Without the place in the sources that `gst_element_message_full` puts in front of the debug string: it says nothing
+    /// to a user, and a message without details would have nothing else.
     private func post(_ problem: ElementProblem, _ type: GstMessageType) {
         let (domain, code) = problem.code.raw
+        let make =
+            switch type {
+            case GST_MESSAGE_ERROR: gst_message_new_error_with_details
+            case GST_MESSAGE_WARNING: gst_message_new_warning_with_details
+            default: gst_message_new_info_with_details
+            }
+        guard let error = g_error_new_literal(domain, code, problem.text) else { return }
+        defer { g_error_free(error) }
         let details = problem.details.map { gst_structure_copy($0.pointer) } ?? nil
-        // GStreamer takes ownership of the text, the debug string and the details.
-        gst_element_message_full_with_details(
-            element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "GStreamerKit", "", 0,
-            details)
+        let debug = problem.debug.isEmpty ? nil : problem.debug
+        // GStreamer copies the error and the debug string, and takes ownership of the details.
+        if let message = make(gstObject, error, debug, details) { post(Message(taking: message)) }
     }
 }

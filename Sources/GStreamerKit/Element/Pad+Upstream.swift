@@ -4,14 +4,25 @@ extension Pad {
     /// The element that produces the data of this sink pad; nil if an element on the way has several inputs or none is
     /// linked. Looks through bins.
     package var upstreamSource: Element? {
+        upstream { pad, links in links.isEmpty ? pad.parentElement : nil }
+    }
+
+    /// The data of this sink pad comes from an element of one of these factories, through any elements with one input.
+    package func isBehind(_ factories: Set<String>) -> Bool {
+        upstream { pad, _ in (pad.parentElement?.factoryName).flatMap { factories.contains($0) ? true : nil } } ?? false
+    }
+
+    /// Goes upstream until `find` returns something. It gets each source pad on the way, with the pads that its data comes
+    /// from, and none behind an element with several inputs.
+    private func upstream<Found>(_ find: (Pad, [Pad]) -> Found?) -> Found? {
         var next = peer
         // No chain of elements is that long, and a loop of elements ends here.
         for _ in 0..<1_000 {
             guard let pad = next else { return nil }
             let links = pad.internalLinks
-            guard let link = links.first else { return pad.parentElement }
+            if let found = find(pad, links) { return found }
             guard links.count == 1 else { return nil }
-            next = link.peer
+            next = links[0].peer
         }
         return nil
     }

@@ -31,6 +31,21 @@ enum ConnectFailure {
         }
     }
 
+    /// The failure of an unencrypted request before an answer. A server of TLS closes a connection that begins with HTTP, or
+    /// answers with an alert. nil: another failure.
+    static func noHTTP(_ error: NetworkError, host: String, port: Int) -> SessionError? {
+        let code: DecartErrorCode
+        switch error {
+        case .ended, .http(.truncated), .system(ECONNRESET): code = .network
+        case .http: code = .webSocket
+        default: return nil
+        }
+        return SessionError(
+            code,
+            "\(host):\(port) did not answer the request in HTTP. If it speaks TLS, use wss:// or https://; else check the "
+                + "port.", stage: .upgrade)
+    }
+
     static var noThread: SessionError {
         SessionError(
             .network, "The process has no thread or descriptor left for a connection. Raise its limits.",
@@ -68,8 +83,8 @@ enum ConnectFailure {
         case ECONNREFUSED: "connection refused; check that the server runs on this port"
         case ECONNRESET: "connection reset"
         case EPIPE: "connection closed"
-        case ENETUNREACH: "network unreachable"
-        case EHOSTUNREACH: "host unreachable"
+        case ENETUNREACH: "network unreachable; check the network of this machine"
+        case EHOSTUNREACH: "host unreachable; check base-url and the network"
         case ETIMEDOUT: "timed out"
         case EACCES, EPERM: "not permitted"
         case EMFILE, ENFILE: "too many open files; raise the limit"

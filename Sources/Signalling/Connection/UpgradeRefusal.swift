@@ -36,8 +36,10 @@ package struct UpgradeRefusal {
             error.message =
                 "The session to watch does not exist on \(url.host) (HTTP \(status)\(details)): it has ended, or "
                 + "subscribe-token belongs to another service. Get a new token."
-        case 404:
-            error.message = "\(url.host) has no service at this path (HTTP 404\(details)). Check base-url and model."
+        // 501 is that of a server of files.
+        case 404, 405, 501:
+            error.message =
+                "\(url.host) has no service at this path (HTTP \(status)\(details)). Check base-url and model."
         case 400, 422:
             error.code = .invalidOptions
             error.isPermanent = true

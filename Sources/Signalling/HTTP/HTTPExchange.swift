@@ -157,10 +157,13 @@ package final class HTTPExchange: @unchecked Sendable {
 
     private func failed(_ error: NetworkError) {
         let url = request.url
+        let hasAnswer = stream == nil || head != nil || url.isSecure
+        let cause = hasAnswer ? nil : ConnectFailure.noHTTP(error, host: url.host, port: url.port)
         finish(
             .failed(
-                ConnectFailure.error(
-                    error, host: url.host, port: url.port, proxy: request.configuration.route.proxy(to: url.host))))
+                cause
+                    ?? ConnectFailure.error(
+                        error, host: url.host, port: url.port, proxy: request.configuration.route.proxy(to: url.host))))
     }
 
     private func finish(_ outcome: Outcome) {

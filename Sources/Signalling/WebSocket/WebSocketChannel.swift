@@ -237,7 +237,7 @@ private final class Connection: @unchecked Sendable {
             case .open(let webSocket): self.opened(webSocket, requestedAt)
             // RFC 9110 §15.5.9: 408 ends an idle connection, and may have crossed the request.
             case .refused(let error) where connectAnew == nil || error.httpStatus != 408: self.fail(error)
-            case .failed(let error) where connectAnew == nil: self.fail(error)
+            case .failed(let error) where connectAnew == nil: self.failUpgrade(error)
             case .refused, .failed:
                 stream.close()
                 connectAnew?()
@@ -355,6 +355,11 @@ private final class Connection: @unchecked Sendable {
     }
 
     private func fail(_ error: NetworkError) { end(.failed(explain(error))) }
+
+    private func failUpgrade(_ error: NetworkError) {
+        let cause = url.isSecure ? nil : ConnectFailure.noHTTP(error, host: url.host, port: url.port)
+        if let cause { fail(cause) } else { fail(error) }
+    }
 
     private func explain(_ error: NetworkError) -> SessionError {
         ConnectFailure.error(error, host: url.host, port: url.port, proxy: configuration.route.proxy(to: url.host))

@@ -147,7 +147,8 @@ package struct RemoteDescription: Sendable {
     private init(_ text: String, _ choice: Choice) throws(PeerConnectionError) {
         (self.choice, h264) = (choice, choice.h264)
         do { sdp = try SDPDescription(parsing: text) } catch {
-            throw PeerConnectionError(.badDescription, error.message)
+            throw PeerConnectionError(
+                .badDescription, "the remote peer's session description cannot be read: \(error.message)")
         }
         let media = sdp.media
         guard media.reduce(sdp.attributes.count, { $0 + $1.attributes.count }) <= Self.maximumAttributes else {

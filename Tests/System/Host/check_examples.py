@@ -16,13 +16,17 @@ import contextlib
 import itertools
 import os
 import re
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
+import urllib.error
+import urllib.request
 
 from checkout import checkout, run_script
-from checks import RELEASE, REPO, VERIFYING, Problem, Results, end_process, gstreamer, measured, read, wait_until
+from checks import RELEASE, REPO, VERIFYING, Problem, Results, end_process, gstreamer, measured, read, wait_until, write
 from gst import Gst
 from standin import StandIn, running_standin
 
@@ -307,6 +311,42 @@ MISTAKES = {
 }
 
 
+def osc(address, tags, value):
+    """An OSC message: each text ends with a zero and fills four bytes."""
+    return b"".join(text + b"\0" * (4 - len(text) % 4) for text in (address.encode(), tags.encode())) + value
+
+
+def check_perform(name, url, work, environment):
+    cues = os.path.join(work, "show.txt")
+    write(cues, "# time and prompt\n0:00  Lego World\n")
+    pipeline = f"{VIDEO} ! decarttransform name=decart base-url={url} api-key=x width={WIDTH} height={HEIGHT} prompt=hue ! fakesink"
+    command = [os.path.join(EXAMPLES, "perform.py"), "--timeline", cues, "--http", "0", "--osc", "0", pipeline]
+    with contextlib.closing(Program(command, environment)) as program:
+        web = f"http://{program.wait_for_line(r'^Web: (127.0.0.1:[0-9]+)$')[1]}"
+        port = int(program.wait_for_line(r"^OSC: 127.0.0.1:(\d+)$")[1])
+
+        def post(path, text, **fields):
+            try:
+                with urllib.request.urlopen(urllib.request.Request(web + path, text.encode(), fields), timeout=LIMIT) as answer:
+                    return answer.status
+            except urllib.error.HTTPError as error:
+                return error.code
+
+        program.wait_for_line("^accepted: Lego World$")
+        expect(post("/prompt", "Film noir") == 200, "POST /prompt is refused")
+        program.wait_for_line("^accepted: Film noir$")
+        expect(post("/prompt", "hue", Origin="http://example.org") == 403, "a page of another site may post")
+        expect(post("/none", "") == 404, "an unknown command is no error")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as surface:
+            for message in (osc("/standby", ",f", struct.pack(">f", 1)), osc("/standby", ",i", struct.pack(">i", 0)), b"/prompt",
+                            osc("/prompt", ",s", b"Anime\0\0\0")):
+                surface.sendto(message, ("127.0.0.1", port))
+            program.wait_for_line("^accepted: Anime$")
+            surface.sendto(osc("/quit", ",", b""), ("127.0.0.1", port))
+        expect(program.end() == 0, f"it ends with {program.process.returncode}: {program.lines[-2:]}")
+    report(name)
+
+
 def check_mistakes(name, command, sink, url, work, environment):
     """Each mistake ends the program with status 1 and one sentence, and --help with 0."""
     for mistake, (pipeline, said) in MISTAKES.items():
@@ -553,6 +593,7 @@ def programs_checks(url, work, environment):
                                 ("live.py", [LIVE, "--sink", "fakesink"], ""),
                                 ("perform.py", [os.path.join(EXAMPLES, "perform.py")], " ! fakesink")):
         yield f"{name}: a mistake ends it with status 1 and one sentence", check_mistakes, command, sink, url, work, environment
+    yield "perform.py: timeline, HTTP and OSC change the prompt", check_perform, url, work, environment
     yield "live.py", check_program, LIVE, url, work, environment
     yield "live.py: camera says that there is no other", check_camera, LIVE, url, environment
     yield "faults.py: frames come through a queue and a restart of the service", check_faults, environment

@@ -174,6 +174,14 @@ MISTAKES = {
     "no input file": ("file", transform(source="filesrc location=none.mp4 ! decodebin")),
     "equal names": ("equal-names", transform("name=a", sink="identity name=a ! fakesink")),
     "generation ends": ("moderation", transform("query-items=fault=generation_ended:at=1,reason=moderation_violation")),
+    "no prompt": ("no-prompt", "gst-launch-1.0 videotestsrc is-live=true num-buffers=9 ! decarttransform base-url=URL api-key=x standby=true"
+                  " ! fakesink"),
+    "two sessions": ("two-sessions", "gst-launch-1.0 decartsrc source='videotestsrc is-live=true num-buffers=9' base-url=URL api-key=x prompt=a"
+                     " standby=true ! queue ! decarttransform base-url=URL api-key=x prompt=a standby=true ! fakesink"),
+    "ends in the queue": ("short-input", transform("query-items=fault=queue_forever", source="videotestsrc is-live=true num-buffers=9")),
+    "no such pad": ("no-pad", "gst-launch-1.0 videotestsrc ! decarttransform name=t base-url=URL api-key=x prompt=a t.video ! fakesink"),
+    "text as a file": ("file-type", transform(source="filesrc location=text.png ! qtdemux")),
+    "name of another element": ("misspelt", transform(sink="videconvert ! fakesink")),
     "port in use": ("port-in-use", "decart-standin --port PORT"),
     "no such fault": ("fault", "decart-standin --fault nonsense"),
     "key of a fault": ("fault", "decart-standin --fault ack_none:nonsense=1"),

@@ -1,5 +1,6 @@
 // Certificates for tls_bad_*. The openssl command makes them in a temporary directory, which is removed before the first
 // connection. A client that trusts their authority sees exactly one fault in each of them.
+import DecartProtocol
 import Glibc
 import MediaSecurity
 
@@ -108,11 +109,20 @@ struct TLSContexts: Sendable {
     static func context(
         for files: StandInConfiguration.TLSFiles, maximum: TLSVersion? = nil
     ) throws(StandInError) -> TLSServerContext {
+        for (option, path) in [("--tls-cert", files.certificateChain), ("--tls-key", files.privateKey)] {
+            do throws(BoundedFileError) {
+                _ = try BoundedFile.read(path: path, maximumSize: 1 << 20)
+            } catch {
+                throw StandInError("\(option): the file \(path) cannot be read: \(error)")
+            }
+        }
         do throws(TLSError) {
             return try TLSServerContext(
                 certificateChainFile: files.certificateChain, privateKeyFile: files.privateKey, maximumVersion: maximum)
         } catch {
-            throw StandInError("cannot use the certificate or its key" + (error.library.map { ": \($0)" } ?? ""))
+            throw StandInError(
+                "cannot use the certificate of --tls-cert with the key of --tls-key"
+                    + (error.library.map { ": \($0)" } ?? "") + ". Both are PEM files, and belong together.")
         }
     }
 }

@@ -94,6 +94,9 @@ package final class StandInServer: Sendable {
                 "cannot listen on port \(port): Permission denied. Choose another \(option), of 1024 or more.")
         } catch .system(EADDRNOTAVAIL) {
             throw StandInError("cannot listen: the host is no address of this machine. Correct --host.")
+        } catch .lookup(let failure) {
+            throw StandInError(
+                "cannot listen: \(NetworkError.lookup(failure).reason). Set --host to an address of this machine.")
         } catch {
             throw StandInError("cannot listen: \(error.reason)")
         }

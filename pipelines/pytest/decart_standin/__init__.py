@@ -41,10 +41,28 @@ _WIDTH, _HEIGHT = 64, 36
 LOOKS = {"mosaic": "lego", "posterised": "anime", "neon": "cyberpunk", "grey": "noir", "hue": "any other", "untouched": "none"}
 
 
+class Count(int):
+    """A number of frames; pytest shows its run beside it."""
+
+    run = None
+
+    def __repr__(self):
+        return f"{int(self)} ({self.run!r})" if self.run else str(int(self))
+
+
 class Looks(collections.Counter):
     """Number of frames by look; KeyError for a name that is none."""
 
+    run = None
+
+    def __getitem__(self, name):
+        __tracebackhide__ = True
+        count = Count(super().__getitem__(name))
+        count.run = self.run
+        return count
+
     def __missing__(self, name):
+        __tracebackhide__ = True
         if name in LOOKS:
             return 0
         known = ", ".join(f"{look} (prompt {word})" for look, word in LOOKS.items())
@@ -90,6 +108,7 @@ class Run:
     def looks(self):
         """Number of frames that the service sent, by the name of their look; KeyError for a name that is none."""
         counts = Looks()
+        counts.run = self
         for session in self.sessions:
             counts.update(session["frames_by_look"])
         return counts
@@ -102,7 +121,7 @@ class Run:
     def __repr__(self):
         states = [session["state"] for session in self.sessions]
         last = f", last message {self.messages[-1]!r}" if self.messages else ""
-        return (f"<Run: {self.frames} frames in {self.seconds:.1f} s, {self.transformed} transformed, looks {dict(self.looks)},"
+        return (f"<Run: {self.frames} frames in {self.seconds:.1f} s, {self.transformed} transformed, looks {dict(self.looks.items())},"
                 f" sessions {states}{last}>")
 
 
