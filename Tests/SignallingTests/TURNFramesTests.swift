@@ -29,12 +29,12 @@ import Testing
         let head: [UInt8] = [first, second, 0, 24, 0x21, 0x12, 0xA4, 0x42] + [UInt8](repeating: 0x80, count: 12)
         for size in [1, 5, 1000] {
             // The type of an attribute in the value of another one, or in other frames, is none.
-            let named = head.prefix(2) + [0, 12] + head.dropFirst(4) + [0x80, 0x22, 0, 8]
-            let others = Self.message + Self.channel + named
-            for (all, redirects) in [
-                (others + [0x80, 0x23, 0, 8, 0x80, 0x23, 0, 8] + Self.channel, false),
-                (others + [0, 1, 2, 3, 4, 5, 6, 7] + head + error + server, isError),
-            ] {
+            let named: [UInt8] = head.prefix(2) + [0, 12] + head.dropFirst(4) + [0x80, 0x22, 0, 8]
+            let others: [UInt8] = Self.message + Self.channel + named
+            let value: [UInt8] = [0x80, 0x23, 0, 8, 0x80, 0x23, 0, 8]
+            let without: [UInt8] = others + value + Self.channel
+            let with: [UInt8] = others + [0, 1, 2, 3, 4, 5, 6, 7] + head + error + server
+            for (all, redirects) in [(without, false), (with, isError)] {
                 var frames = TURNFrames()
                 for start in stride(from: 0, to: all.count, by: size) {
                     #expect(frames.follow(all[start..<min(start + size, all.count)]) != nil)
