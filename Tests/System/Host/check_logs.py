@@ -180,7 +180,6 @@ MISTAKES = {
                      " standby=true ! queue ! decarttransform base-url=URL api-key=x prompt=a standby=true ! fakesink"),
     "ends in the queue": ("short-input", transform("query-items=fault=queue_forever", source="videotestsrc is-live=true num-buffers=9")),
     "no such pad": ("no-pad", "gst-launch-1.0 videotestsrc ! decarttransform name=t base-url=URL api-key=x prompt=a t.video ! fakesink"),
-    "text as a file": ("file-type", transform(source="filesrc location=text.png ! qtdemux")),
     "name of another element": ("misspelt", transform(sink="videconvert ! fakesink")),
     "port in use": ("port-in-use", "decart-standin --port PORT"),
     "no such fault": ("fault", "decart-standin --fault nonsense"),
