@@ -3,6 +3,7 @@ import DecartProtocol
 import GStreamerKit
 import MediaPipeline
 import Synchronization
+import WebRTCTransport
 
 /// A source that has been chosen for capture.
 struct CapturePlan: Sendable {

@@ -8,6 +8,7 @@ import GStreamerKit
 import MediaPipeline
 import MirrorElement
 import Synchronization
+import WebRTCTransport
 
 final class DecartSource: ElementImplementation {
     // MARK: Class
@@ -74,6 +75,7 @@ final class DecartSource: ElementImplementation {
 
     private init(_ handle: ElementHandle) {
         self.handle = handle
+        DebianPackage.nameInErrors()
         talkback = AudioTrack(element: handle, template: "talkback", pacing: InputPacing(), log: Self.log)
         handle.unowned.beSource()
         let source = handle.makeGhostPad(template: "src")

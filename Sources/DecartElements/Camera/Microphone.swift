@@ -5,6 +5,7 @@ import DecartProtocol
 import GStreamerKit
 import MediaPipeline
 import Synchronization
+import WebRTCTransport
 
 // @unchecked: elements and pads lock themselves; the rest is confined to the thread that changes the element's state.
 final class Microphone: @unchecked Sendable {

@@ -123,6 +123,7 @@ final class DecartTransform: ElementImplementation {
 
     private init(_ handle: ElementHandle) {
         self.handle = handle
+        DebianPackage.nameInErrors()
         let pacing = InputPacing()
         audio = AudioTrack(element: handle, pacing: pacing, log: LogCategories.media)
         let bin = handle.unowned

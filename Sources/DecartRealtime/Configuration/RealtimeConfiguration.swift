@@ -26,7 +26,7 @@ public struct RealtimeConfiguration: Sendable {
     /// What is sent.
     public let media: MediaConfig
 
-    /// - Parameter initialPrompt: the prompt that the session begins with; nil: none.
+    /// Only the model has no default.
     public init(
         model: ModelDefinition, initialPrompt: DecartPrompt? = nil, connection: ConnectionConfig = .init(),
         media: MediaConfig = .init()
@@ -43,7 +43,7 @@ public struct RealtimeConfiguration: Sendable {
         /// The way of the media.
         public var rtcConfiguration: RTCConfiguration
 
-        /// - Parameter connectionTimeout: seconds.
+        /// The timeout is in seconds.
         public init(
             iceServers: [String] = ["stun:stun.l.google.com:19302"], connectionTimeout: TimeInterval = 15,
             rtcConfiguration: RTCConfiguration = .init()

@@ -208,7 +208,7 @@ public struct RealtimeMediaStream: Sendable {
     /// The side that the stream comes from.
     public let id: StreamId
 
-    /// - Parameter id: `.localStream` for what is sent.
+    /// The ID of what is sent is `.localStream`.
     public init(videoTrack: VideoTrack? = nil, audioTrack: AudioTrack? = nil, id: StreamId) {
         (self.videoTrack, self.audioTrack, self.id) = (videoTrack, audioTrack, id)
     }

@@ -38,7 +38,7 @@ public struct ElementProblem: Error {
     /// Fields for programs; nil: none.
     public let details: Structure?
 
-    /// - Parameter text: one full sentence, which names the remedy.
+    /// `text` is one full sentence, which names the remedy.
     public init(_ code: Code, _ text: String, debug: String = "", details: Structure? = nil) {
         self.code = code
         self.text = text

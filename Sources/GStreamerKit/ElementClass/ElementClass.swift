@@ -108,7 +108,7 @@ public struct SignalSpec: Sendable {
     /// An action signal acts as a method: the application emits it and `actionSignal` implements it.
     public var isAction: Bool
 
-    /// - Parameter isAction: the application emits it, and `actionSignal` handles it.
+    /// The application emits an action, and `actionSignal` handles it.
     public init(name: String, parameters: [Kind] = [], result: Kind? = nil, isAction: Bool = false) {
         self.name = name
         self.parameters = parameters

@@ -1,6 +1,7 @@
 // GStreamerKit is the only target that imports CGStreamer; all targets above it use its Swift types. It knows GObject,
 // pads, caps, buffers and SDP; it must not know WebRTC, sessions or the service.
 internal import CGStreamer
+internal import Synchronization
 
 /// Initialises GStreamer once per process, for programs and tests. The plugin does not need it: its host has already
 /// initialised GStreamer.
@@ -36,4 +37,25 @@ public struct GStreamerError: Error, CustomStringConvertible, Sendable {
         self.code = code
         self.message = message
     }
+}
+
+extension GStreamerError {
+    /// The error of an element that is not installed.
+    public static func missing(_ factory: String) -> GStreamerError {
+        GStreamerError(
+            .missingElement(factory), "the GStreamer element \(MissingElement.name(factory)) is not installed")
+    }
+}
+
+/// How errors name an element that is not installed.
+public enum MissingElement {
+    private static let names = Mutex<(@Sendable (String) -> String)?>(nil)
+
+    /// Errors name an element from now on as `names` does its factory, for example with the package of the distribution.
+    /// Any thread may call it.
+    public static func setNames(_ names: @escaping @Sendable (String) -> String) {
+        self.names.withLock { $0 = names }
+    }
+
+    static func name(_ factory: String) -> String { names.withLock { $0 }?(factory) ?? factory }
 }

@@ -33,6 +33,7 @@ package class PipelineMedia: @unchecked Sendable {
     /// Made on the queue, because the initialisation of GStreamer may take long.
     private(set) lazy var pipeline = {
         GStreamerRuntime.initialise()
+        DebianPackage.nameInErrors()
         return Pipeline()
     }()
     /// The connection for which the peer offers. A direct or single connection sends too.

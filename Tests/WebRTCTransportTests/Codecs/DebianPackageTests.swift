@@ -1,8 +1,12 @@
 import GStreamerKit
 import Testing
+import WebRTCTransport
 
 @Suite struct DebianPackageTests {
-    init() { GStreamerRuntime.initialise() }
+    init() {
+        GStreamerRuntime.initialise()
+        DebianPackage.nameInErrors()
+    }
 
     @Test(arguments: [
         ("opusenc", "plugins-base"), ("vp8dec", "plugins-good"), ("rtph264pay", "plugins-good"),

@@ -1,6 +1,10 @@
 // The Debian packages of elements that an installation may lack, for the texts of errors.
+package import GStreamerKit
 
 package enum DebianPackage {
+    /// Lets the errors of missing elements name their packages, in this process.
+    package static func nameInErrors() { MissingElement.setNames { list([$0]) } }
+
     private static let tables: [(name: String, factories: Set<String>)] = [
         (
             "plugins-base",
@@ -50,13 +54,6 @@ package enum DebianPackage {
         return groups.map { group in
             group.factories.joined(separator: " or ") + (group.name.map { " (package \($0))" } ?? "")
         }.joined(separator: " or ")
-    }
-}
-
-extension GStreamerError {
-    package static func missing(_ factory: String) -> GStreamerError {
-        GStreamerError(
-            .missingElement(factory), "the GStreamer element \(DebianPackage.list([factory])) is not installed")
     }
 }
 
