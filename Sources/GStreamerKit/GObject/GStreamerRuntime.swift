@@ -49,13 +49,15 @@ extension GStreamerError {
 
 /// How errors name an element that is not installed.
 public enum MissingElement {
-    private static let names = Mutex<(@Sendable (String) -> String)?>(nil)
+    // A closure stored directly in a `Mutex` gains a thunk at each access.
+    private struct Names { var of: @Sendable (String) -> String = { $0 } }
+    private static let names = Mutex(Names())
 
     /// Errors name an element from now on as `names` does its factory, for example with the package of the distribution.
     /// Any thread may call it.
     public static func setNames(_ names: @escaping @Sendable (String) -> String) {
-        self.names.withLock { $0 = names }
+        self.names.withLock { $0.of = names }
     }
 
-    static func name(_ factory: String) -> String { names.withLock { $0 }?(factory) ?? factory }
+    static func name(_ factory: String) -> String { names.withLock(\.of)(factory) }
 }
