@@ -433,14 +433,17 @@ compile_swift() {
     shift
     for source in "$@"; do if [ ! "$program" -nt "$source" ]; then newer=yes; fi; done
     if [ -z "$newer" ]; then return 0; fi
-    local flags libraries
+    local flags libraries objects
+    # The build's own list: a source that has gone leaves its object behind.
+    mapfile -t objects < <(
+        sed -n 's|\\/|/|g; s|.*"object" *: *"\(.*\.swift\.o\)".*|\1|p' "$release"/{GStreamerKit,Log}.build/output-file-map.json)
     # Swift needs only the include folders of C's flags, behind -Xcc.
     mapfile -t flags < <(pkg-config --cflags gstreamer-video-1.0 | tr ' ' '\n' | sed -n 's/^-I/-Xcc\n-I/p')
     mapfile -t libraries < <(pkg-config --libs gstreamer-video-1.0 | tr ' ' '\n' | grep '^-[lL]')
     # More than one file has its entry point by @main.
     if [ $# -gt 1 ]; then flags+=(-parse-as-library); fi
     swiftc -swift-version 6 -O -I "$release/Modules" -I "$repo/Sources/CGStreamer" "${flags[@]}" -o "$program" "$@" \
-        "$release"/GStreamerKit.build/*.o "$release"/Log.build/*.o "${libraries[@]}" >"$program.log" 2>&1 ||
+        "${objects[@]}" "${libraries[@]}" >"$program.log" 2>&1 ||
         { tail -n 20 "$program.log" >&2; fail "${1##*/} does not compile"; }
 }
 
