@@ -365,7 +365,7 @@ final class CameraSwitch: @unchecked Sendable {
         if beingRemoved.contains(where: { $0.posted(message) }) { return true }
         if captures.contains(where: { $0.plan.live?.claims(message) ?? false }) { return true }
         guard isRunning, let capture = captures.first(where: { $0.posted(message) }) else { return false }
-        // Of two captures, the last one starts beside the other.
+        // A new source starts beside the current one, which stays in use if it fails.
         guard capture.plan.camera != nil || captures.count > 1 && capture === captures.last else { return false }
         let text = message.problem?.text ?? "its error has no text"
         perform { $0.lost(capture, text.withoutFinalPoint) }

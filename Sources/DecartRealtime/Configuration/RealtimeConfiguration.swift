@@ -23,7 +23,7 @@ public struct RealtimeConfiguration: Sendable {
     public let initialPrompt: DecartPrompt?
     /// How the session is connected.
     public let connection: ConnectionConfig
-    /// What is sent.
+    /// Settings of the media that the session sends.
     public let media: MediaConfig
 
     /// Only the model has no default.

@@ -32,9 +32,9 @@ public enum RealtimeServiceStatus: String, Sendable {
 
 /// The state of a session, sent on each change of a part.
 public struct DecartRealtimeState: Sendable, Equatable {
-    /// Where the session is.
+    /// The state of the session's connection to the service.
     public var connectionState = DecartRealtimeConnectionState.idle
-    /// What the service has said about its queue.
+    /// Whether the session waits in the service's queue, or has left it.
     public var serviceStatus = RealtimeServiceStatus.unknown
     /// nil outside of the service's queue.
     public var queuePosition: Int?

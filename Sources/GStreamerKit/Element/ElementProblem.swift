@@ -29,7 +29,7 @@ public struct ElementProblem: Error {
         }
     }
 
-    /// What failed, for programs.
+    /// Domain and code of the message's `GError`.
     public let code: Code
     /// One full sentence that names the remedy. It must never hold a secret.
     public let text: String

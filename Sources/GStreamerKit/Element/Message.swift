@@ -17,7 +17,7 @@ public final class Message: @unchecked Sendable {
         case error, warning, info, eos, element, progress, latency, qos, stateChanged, deviceAdded, deviceRemoved, other
     }
 
-    /// What the message says.
+    /// The type of the message, with its content.
     public var kind: Kind {
         switch pointer.pointee.type {
         case GST_MESSAGE_ERROR: .error

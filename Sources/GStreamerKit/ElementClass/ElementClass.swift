@@ -79,9 +79,9 @@ public struct PadTemplate: Sendable {
     public enum Presence: UInt32, Sendable { case always, sometimes, request }
     /// The name; of request pads it may contain "%u".
     public var name: String
-    /// Whether data leave or enter.
+    /// The template's direction (`GstPadDirection`).
     public var direction: PadDirection
-    /// Whether the pad is always there.
+    /// When the element has the pad (`GstPadPresence`).
     public var presence: Presence
     /// The formats, as the text of caps.
     public var caps: String

@@ -25,7 +25,7 @@ public struct GStreamerError: Error, CustomStringConvertible, Sendable {
         case missingElement(String)
         case badDescription, linkFailed, badSDP, badCaps, stateChange, badOption
     }
-    /// What failed, for programs.
+    /// The kind of failure, by which a program decides.
     public let code: Code
     /// What failed, as a part of a sentence.
     public let message: String

@@ -15,7 +15,7 @@ public enum FlowReturn: Int32, Sendable {
     var raw: GstFlowReturn { GstFlowReturn(rawValue) }
 }
 
-/// Whether data leave or enter.
+/// The direction of a pad (`GstPadDirection`): a source pad produces data, a sink pad takes it.
 public enum PadDirection: Sendable { case source, sink }
 
 /// Holds one reference to a GstPad.
