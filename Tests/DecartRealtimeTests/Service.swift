@@ -55,6 +55,8 @@ extension DecartConfiguration {
         _ prompt: DecartPrompt? = nil, _ change: (inout RealtimeConfiguration.ConnectionConfig) -> Void = { _ in }
     ) throws -> DecartRealtimeManager {
         var connection = RealtimeConfiguration.ConnectionConfig()
+        // A loaded machine may exceed the default.
+        connection.connectionTimeout = 60
         change(&connection)
         return try DecartClient(decartConfiguration: self).createRealtimeManager(
             options: RealtimeConfiguration(model: Service.model, initialPrompt: prompt, connection: connection))

@@ -125,7 +125,7 @@ package final class LatencyMarkers: Sendable {
             return (true, state.trailers?.trailer(time: time, unixTime: base &+ time))
         }
         if usesTrailers {
-            frame.attachment = trailer
+            frame[.trailer] = trailer
             return frame
         }
         let marked = state.withLock { state -> (UInt16, VideoInfo)? in
@@ -147,7 +147,7 @@ package final class LatencyMarkers: Sendable {
 
     /// A frame has left the encoder.
     func encoded(_ frame: Buffer) {
-        guard let bytes = frame.attachment else { return }
+        guard let bytes = frame[.trailer] else { return }
         state.withLock { $0.trailers?.encoded(FrameTrailer(reading: bytes), size: frame.size) }
     }
 
@@ -156,7 +156,7 @@ package final class LatencyMarkers: Sendable {
     /// Evaluates the trailer or the marker of a decoded frame. Returns a copy that has the frame's time of capture, or
     /// whose marker is covered; nil if the frame can be forwarded unchanged.
     func read(_ frame: Buffer, _ video: VideoInfo) -> Buffer? {
-        if let bytes = frame.attachment {
+        if let bytes = frame[.trailer] {
             return readTrailer(FrameTrailer(reading: bytes), frame) ?? readMarker(frame, video)
         }
         if giveUpTrailers() { return nil }
@@ -181,7 +181,7 @@ package final class LatencyMarkers: Sendable {
             setDelayWithoutAnswer(frame)
         }
         guard let copy = frame.copyOfMetadata() else { return nil }
-        copy.attachment = nil
+        copy[.trailer] = nil
         copy.addUnixTime(unixTime)
         return copy
     }

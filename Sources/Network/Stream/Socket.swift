@@ -1,4 +1,4 @@
-package import EventLoopThreads
+import EventLoopThreads
 import Glibc
 
 /// Sockets that neither block nor reach a child process.

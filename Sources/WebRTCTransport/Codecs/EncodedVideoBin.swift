@@ -59,7 +59,7 @@ package enum EncodedVideoBin {
             let whole = bytes.withUnsafeBytes(Buffer.init(copying:))
             (whole.pts, whole.dts, whole.duration) = (frame.pts, frame.dts, frame.duration)
             (whole.isDeltaUnit, whole.isDiscontinuous) = (frame.isDeltaUnit, isDiscontinuous)
-            whole.attachment = frame.attachment
+            whole[.trailer] = frame[.trailer]
             return .replace(whole)
         }
     }

@@ -6,7 +6,7 @@ package enum VideoDecoderBin {
     /// - Parameters:
     ///   - choice: nil: Debian's decoder, whatever the ranks are. The stand-in and the tests, which judge the elements, use it.
     ///   - timer: measures the decoder.
-    ///   - keepsTrailers: decoded frames have the trailer of the encoded one (see `FrameTrailer`) as `attachment`.
+    ///   - keepsTrailers: decoded frames have the trailer of the encoded one (see `FrameTrailer`) in its meta `trailer`.
     package static func make(
         codec: VideoCodec, choice: DecoderChoice? = nil, timer: CodingTimer? = nil, keepsTrailers: Bool = false
     ) throws(GStreamerError) -> Bin {
@@ -149,7 +149,7 @@ package enum VideoDecoderBin {
             let found = frame.withSuffix(FrameTrailer.envelope) { FrameTrailer.length(end: $0, frameSize: size) }
             guard let length = found else { return .pass }
             guard length < size, let rest = frame.droppingLast(length) else { return .drop }
-            if keeping { rest.attachment = frame.suffix(length) }
+            if keeping { rest[.trailer] = frame.suffix(length) }
             return .replace(rest)
         }
     }

@@ -145,7 +145,7 @@ package final class VideoEncoderBin: VideoSender {
                 }
                 let whole = bytes.withUnsafeBytes(Buffer.init(copying:))
                 (whole.pts, whole.dts, whole.duration) = (frame.pts, frame.dts, frame.duration)
-                whole.attachment = frame.attachment
+                whole[.trailer] = frame[.trailer]
                 return .replace(whole)
             case .query: break
             }
@@ -153,7 +153,7 @@ package final class VideoEncoderBin: VideoSender {
         }
     }
 
-    /// Appends the trailer that a raw frame had as `attachment`, which the encoder has copied to the encoded frame.
+    /// Appends the trailer that a raw frame had in its meta `trailer`, which the encoder has copied to the encoded frame.
     private static func appendTrailers(at payloader: Element) {
         // Only for the encoder's thread. In the AVC format, a length precedes each NAL unit.
         nonisolated(unsafe) var takesTrailers = true
@@ -164,11 +164,11 @@ package final class VideoEncoderBin: VideoSender {
                     takesTrailers = ["byte-stream", nil].contains(caps.first?.string("stream-format"))
                 }
             case .buffer(let frame):
-                guard takesTrailers, let trailer = frame.attachment, let whole = frame.appending(trailer) else {
+                guard takesTrailers, let trailer = frame[.trailer], let whole = frame.appending(trailer) else {
                     return .pass
                 }
                 // The payloader would copy it to each packet.
-                whole.attachment = nil
+                whole[.trailer] = nil
                 return .replace(whole)
             case .query: break
             }

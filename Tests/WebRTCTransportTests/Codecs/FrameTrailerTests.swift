@@ -98,7 +98,7 @@ struct FrameTrailerTests {
         try decoder.link(drain)
         let decoded = Mutex<[[UInt8]?]>([])
         try #require(decoder.staticPad("src")).addProbe(.buffer) { item in
-            if case .buffer(let frame) = item { decoded.withLock { $0.append(frame.attachment) } }
+            if case .buffer(let frame) = item { decoded.withLock { $0.append(frame[.trailer]) } }
             return .pass
         }
         // What the decoder itself gets has no trailer.
@@ -126,7 +126,7 @@ struct FrameTrailerTests {
             // A frame may have none.
             let trailer =
                 number == 3 ? nil : FrameTrailer(timestamp: 1_795_399_078_000_000, frameID: UInt32(number)).bytes
-            frame.attachment = trailer
+            frame[.trailer] = trailer
             sent.append(trailer)
             #expect(input.push(frame) == .ok)
         }

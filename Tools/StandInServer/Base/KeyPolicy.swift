@@ -1,4 +1,4 @@
-package import DecartProtocol
+import DecartProtocol
 
 package struct KeyPolicy: Sendable {
     /// Nil: any key that is not empty.

@@ -1,5 +1,5 @@
 import RTP
-package import GStreamerKit
+import GStreamerKit
 import WebRTCTransport
 
 /// The m-lines of a participant's offer that carry our tracks, on a single connection for both directions.

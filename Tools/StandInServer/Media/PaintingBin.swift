@@ -73,9 +73,9 @@ struct PaintingBin {
             painter.noteSent()
             painter.viewers.show(output, caps)
             if !keepsTrailers {
-                output.attachment = nil
-            } else if trailersHaveTimeAlone, let trailer = output.attachment {
-                output.attachment = FrameTrailer(timestamp: FrameTrailer(reading: trailer).timestamp).bytes
+                output[.trailer] = nil
+            } else if trailersHaveTimeAlone, let trailer = output[.trailer] {
+                output[.trailer] = FrameTrailer(timestamp: FrameTrailer(reading: trailer).timestamp).bytes
             }
             _ = painted.pushIfLinked(output)
         }
@@ -161,7 +161,7 @@ extension Buffer {
     /// Another frame's pixels at the time of this frame.
     fileprivate func showing(_ other: Buffer) -> Buffer {
         guard let copy = other.copyOfMetadata() else { return self }
-        (copy.pts, copy.dts, copy.duration, copy.attachment) = (pts, dts, duration, attachment)
+        (copy.pts, copy.dts, copy.duration, copy[.trailer]) = (pts, dts, duration, self[.trailer])
         return copy
     }
 }

@@ -25,7 +25,7 @@ final class ViewerBranch: @unchecked Sendable {
     /// Frames of the painter, into the queue in front of an encoder.
     static func frames(into queue: Element, takesTrailers: Bool) -> ViewerBranch {
         ViewerBranch(.video, into: queue) { frame, now in
-            if !takesTrailers { frame.attachment = nil }
+            if !takesTrailers { frame[.trailer] = nil }
             frame.pts = now
             return true
         }

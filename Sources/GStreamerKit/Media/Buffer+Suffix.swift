@@ -1,18 +1,22 @@
 // The end of a buffer, and bytes that follow a frame through codecs and converters.
 internal import CGStreamer
 
-extension Buffer {
-    private static let attachmentName: String = {
-        let name = "GstDecartFrameTrailer"
-        kit_attachment_register(name)
-        return name
-    }()
+/// A custom meta without tags that holds bytes. Encoders, decoders and converters copy it from their input to their output.
+package struct ByteMeta: Sendable {
+    fileprivate let name: String
 
-    /// A custom meta without tags, which encoders, decoders and converters copy from their input to their output. Set it
-    /// only on a buffer that nothing else references.
-    package var attachment: [UInt8]? {
+    /// - Parameter name: Of the meta in this process, registered once.
+    package init(name: String) {
+        self.name = name
+        kit_attachment_register(name)
+    }
+}
+
+extension Buffer {
+    /// Set it only on a buffer that nothing else references.
+    package subscript(meta: ByteMeta) -> [UInt8]? {
         get {
-            guard let pointer, let bytes = kit_buffer_attachment(pointer, Self.attachmentName) else { return nil }
+            guard let pointer, let bytes = kit_buffer_attachment(pointer, meta.name) else { return nil }
             defer { g_bytes_unref(bytes) }
             var size: gsize = 0
             let data = g_bytes_get_data(bytes, &size)
@@ -20,9 +24,9 @@ extension Buffer {
         }
         set {
             guard let pointer else { return }
-            kit_buffer_detach(pointer, Self.attachmentName)
+            kit_buffer_detach(pointer, meta.name)
             newValue?.withUnsafeBytes {
-                kit_buffer_attach(pointer, Self.attachmentName, $0.baseAddress, gsize($0.count))
+                kit_buffer_attach(pointer, meta.name, $0.baseAddress, gsize($0.count))
             }
         }
     }
