@@ -60,7 +60,10 @@ public final class AudioSource: Sendable {
     }
 
     /// A source for `push`.
-    public init() { (hub, feed, caps) = (SampleHub(), nil, try? Caps(Self.format)) }
+    public init() {
+        GStreamerRuntime.initialise()
+        (hub, feed, caps) = (SampleHub(), nil, try? Caps(Self.format))
+    }
 
     /// Gives the readers samples of 48 kHz, left and right in turn, which are sent at once.
     public func push(_ samples: [Int16]) {

@@ -39,6 +39,8 @@ public struct VideoFrame: Sendable {
         guard (1...16_384).contains(width), (1...16_384).contains(height) else {
             throw .invalidInput("A frame must have a width and a height of 1 to 16384 pixels.")
         }
+        // A program may make a frame before it has a client.
+        GStreamerRuntime.initialise()
         let caps = "video/x-raw,format=\(format.rawValue),width=\(width),height=\(height),framerate=0/1"
         guard let caps = try? Caps(caps), let info = VideoInfo(caps: caps) else {
             throw .invalidInput("A frame of \(width)x\(height) is not possible.")
