@@ -114,8 +114,8 @@ package struct CongestionController: Sendable {
             delay.update(signal, received: capacity, sent: sent.bitrate(at: now), roundTrip: trip, now: now)
             if delay.estimate < before { probes.backedOff(now) }
             if let proven = probes.update(feedback, roundTrip: trip, now: now), signal == .normal {
-                delay.prove(proven)
-                if loss.excess < LossBasedController.slightLoss { loss.prove(proven) }
+                delay.prove(proven.rate, isFull: proven.isFull)
+                if loss.excess < LossBasedController.slightLoss { loss.prove(proven.rate) }
             }
         }
         let tried = sent.bitrate(at: now).map(Double.init)

@@ -18,8 +18,9 @@ package struct DelayBasedController: Sendable {
     private static let firstGrowth = 4.0
     /// A path on which a smaller share of what is sent arrives is full.
     private static let fullShare = 0.75
-    /// kbit/s; a received rate that differs by more shows another capacity: windows of packets differ by less.
-    private static func change(of capacity: Double) -> Double { max(0.06 * capacity, 2 * capacity.squareRoot()) }
+    /// kbit/s; a received rate that differs by more shows another capacity. Windows of half a second differ by a frame of
+    /// eleven, and a capacity that is forgotten is exceeded by a third before the queue shows it.
+    private static func change(of capacity: Double) -> Double { max(0.1 * capacity, 2 * capacity.squareRoot()) }
 
     /// A_hat, bit/s.
     package private(set) var estimate: Double
@@ -62,10 +63,10 @@ package struct DelayBasedController: Sendable {
         estimate = min(estimate, Self.backOff * delivered)
     }
 
-    /// Takes over what a probe has shown the path to carry.
-    package mutating func prove(_ rate: Double) {
+    /// Takes over what a probe has shown the path to carry; `isFull`: and no more.
+    package mutating func prove(_ rate: Double, isFull: Bool) {
         guard rate > estimate else { return }
-        if let known = capacity, rate / 1000 > known + Self.change(of: known) { capacity = nil }
+        if let known = capacity, rate / 1000 > known + Self.change(of: known) { capacity = isFull ? rate / 1000 : nil }
         estimate = rate
     }
 

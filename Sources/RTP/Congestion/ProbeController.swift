@@ -65,8 +65,11 @@ package struct ProbeController: Sendable {
     package mutating func backedOff(_ now: Int64) { nextAllowed = max(nextAllowed, now &+ Self.rest) }
 
     /// Judges what has arrived.
-    /// - Returns: the rate that the path has shown to carry, bit/s; nil: nothing is known yet, or the cluster says nothing.
-    package mutating func update(_ feedback: ResolvedFeedback, roundTrip: Int64, now: Int64) -> Double? {
+    /// - Returns: the rate that the path has shown to carry, bit/s, and whether it carries no more; nil: nothing is known yet,
+    ///   or the cluster says nothing.
+    package mutating func update(
+        _ feedback: ResolvedFeedback, roundTrip: Int64, now: Int64
+    ) -> (rate: Double, isFull: Bool)? {
         guard var current = running else { return nil }
         guard let bytes = current.bytes else {
             current.arrivals += feedback.arrivals.filter { $0.sendTime >= current.began }
@@ -88,7 +91,7 @@ package struct ProbeController: Sendable {
         wait = isFull ? min(wait &* 2, Self.interval.longest) : Self.interval.first
         // After a cluster that the path has carried, the next one follows when its effect is seen.
         nextAllowed = isFull ? now &+ wait : now &+ max(100_000, roundTrip)
-        return rate
+        return (rate, isFull)
     }
 
     /// The rate of delivery, and whether the path is full; nil: too little has arrived, or in too short a time.

@@ -25,6 +25,10 @@ struct SimulatedCall {
     var frameRate: (Int64) -> Int64 = { _ in 30 }
     /// Bits produced for each bit of the target.
     var overshoot = 1.0
+    /// The rate control follows a new target by this share at each frame.
+    var agility = 1.0
+    /// What the content makes of the bits, by time: its share of `overshoot`.
+    var content: (Int64) -> Double = { _ in 1 }
     /// Padding fills up the probes that the controller asks for.
     var canProbe = false
     // Remote peer.
@@ -93,6 +97,7 @@ struct SimulatedCall {
         var late: [UInt16] = []
         var (frame, frameRate, firstFrame) = (Int64(0), self.frameRate(0), Int64(0))
         var debt = 0.0
+        var lastShare: Double?
         var probe: (cluster: ProbeCluster, began: Int64, bytesBefore: UInt64)?
 
         func note(_ target: BitrateTarget?, _ now: Int64) {
@@ -104,7 +109,9 @@ struct SimulatedCall {
             if self.frameRate(now) != frameRate { (frame, frameRate, firstFrame) = (0, self.frameRate(now), now) }
             if now >= firstFrame + frame * 1_000_000 / frameRate {
                 let rate = min(controller.target.target, demand(now))
-                let share = overshoot * Double(rate) / Double(frameRate) / 8
+                let wanted = overshoot * content(now) * Double(rate) / Double(frameRate) / 8
+                let share = (lastShare ?? wanted) + agility * (wanted - (lastShare ?? wanted))
+                lastShare = share
                 var size = share * Double.random(in: 0.8...1.2, using: &random) - debt * 0.1
                 if frame == 0 { size = share * 5 }
                 size = max(200, size)

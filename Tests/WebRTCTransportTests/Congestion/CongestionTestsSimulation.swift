@@ -1,3 +1,4 @@
+import Glibc
 import RTP
 import Testing
 import WebRTCTransport
@@ -114,6 +115,26 @@ extension Simulation {
             call.demand = { $0 < 38 * second ? .max : 200_000 }
             let result = call.run(until: 90 * second)
             #expect(result.target(at: 89 * second) <= 700_000)
+        }
+
+        /// An encoder that follows slowly, with content that needs more and less: what a probe of six packets says of a
+        /// narrow path, and windows that hold a frame more, must not make it forget the capacity.
+        @Test(arguments: [1_000_000, 2_500_000], [1, 0.93, 0.85])
+        func aKnownCapacityIsKept(capacity: Int, share: Double) {
+            for seed in 1...10 as ClosedRange<UInt64> {
+                var call = Self.call(seed)
+                (call.range, call.start) = (100_000...3_500_000, 872_000)
+                (call.oneWay, call.jitter, call.queueLimit, call.canProbe) = (20_000, 1_000, 400_000, true)
+                call.capacity = { _ in capacity }
+                call.frameRate = { _ in 22 }
+                (call.overshoot, call.agility) = (share, 0.22)
+                call.content = { 1 + 0.15 * sin(Double($0) / 2.7e6 * 2 * .pi) }
+                let result = call.run(until: 40 * second)
+                let later = result.samples.filter { $0.time > 4 * second }
+                let highest = Double(later.map(\.target.target).max() ?? 0) / Double(capacity)
+                #expect(highest < 1.25, "seed \(seed): \(highest) of the capacity")
+                #expect(later.allSatisfy { $0.queueing < 170_000 }, "seed \(seed)")
+            }
         }
 
         /// Free, 300 kbit/s for 20 s with a queue of a second, free: what a link does that others share for a moment.
