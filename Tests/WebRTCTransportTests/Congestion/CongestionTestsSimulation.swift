@@ -121,7 +121,7 @@ extension Simulation {
         /// narrow path, and windows that hold a frame more, must not make it forget the capacity.
         @Test(arguments: [1_000_000, 2_500_000], [1, 0.93, 0.85])
         func aKnownCapacityIsKept(capacity: Int, share: Double) {
-            for seed in 1...10 as ClosedRange<UInt64> {
+            for seed in Self.seeds {
                 var call = Self.call(seed)
                 (call.range, call.start) = (100_000...3_500_000, 872_000)
                 (call.oneWay, call.jitter, call.queueLimit, call.canProbe) = (20_000, 1_000, 400_000, true)
@@ -129,7 +129,7 @@ extension Simulation {
                 call.frameRate = { _ in 22 }
                 (call.overshoot, call.agility) = (share, 0.22)
                 call.content = { 1 + 0.15 * sin(Double($0) / 2.7e6 * 2 * .pi) }
-                let result = call.run(until: 40 * second)
+                let result = call.run(until: 25 * second)
                 let later = result.samples.filter { $0.time > 4 * second }
                 let highest = Double(later.map(\.target.target).max() ?? 0) / Double(capacity)
                 #expect(highest < 1.25, "seed \(seed): \(highest) of the capacity")
