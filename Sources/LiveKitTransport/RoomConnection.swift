@@ -259,7 +259,7 @@ package final class RoomConnection: @unchecked Sendable {
         else { return false }
         let socket = configuration.channel
         let server = HTTPConfiguration(trust: socket.trust, route: socket.route, userAgent: socket.userAgent)
-        RoomValidation.reason(refusing: url, configuration: server) {
+        RoomValidation.reason(refusing: url, refusesLocal: socket.refusesLocal, configuration: server) {
             [weak self, scheduler, version = channelVersion] in
             var error = error
             error.refusal = $0
