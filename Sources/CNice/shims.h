@@ -122,6 +122,35 @@ static inline int gst_decart_nice_selected_descriptor(NiceAgent *agent, guint st
     return descriptor;
 }
 
+// The file descriptors of the agent's UDP sockets. libnice owns them.
+static inline int gst_decart_nice_datagram_descriptors(NiceAgent *agent, guint stream, int *descriptors, int maximum) {
+    int count = 0;
+    GPtrArray *sockets = nice_agent_get_sockets(agent, stream, 1);
+    if (!sockets) return 0;
+    for (guint index = 0; index < sockets->len && count < maximum; index++) {
+        GSocket *item = (GSocket *)sockets->pdata[index];
+        if (g_socket_get_socket_type(item) == G_SOCKET_TYPE_DATAGRAM) descriptors[count++] = g_socket_get_fd(item);
+    }
+    g_ptr_array_unref(sockets);
+    return count;
+}
+
+// struct sock_filter of linux/filter.h, a header that would be this module's in Swift.
+struct gst_decart_filter_step {
+    guint16 code;
+    guint8 if_true, if_false;
+    guint32 value;
+};
+
+static inline gboolean gst_decart_attach_filter(int descriptor, const struct gst_decart_filter_step *steps,
+                                                guint16 count) {
+    struct {
+        unsigned short count;
+        const struct gst_decart_filter_step *steps;
+    } program = {count, steps};
+    return setsockopt(descriptor, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+}
+
 // A TCP socket that does not block and that no child process inherits; -1 without a descriptor.
 static inline int gst_decart_open_stream(int family) {
     return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

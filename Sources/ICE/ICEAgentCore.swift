@@ -275,6 +275,8 @@ final class ICEAgentCore: @unchecked Sendable {
             change(to: .failed)
             return
         }
+        // A server that the peer names may name another one in turn.
+        if !configuration.permitsRemote("127.0.0.1") { RedirectFilter.attach(to: agent, stream: stream) }
     }
 
     /// Adds the local addresses that ICE may use. libnice by itself ignores the loopback interface, where a local server

@@ -25,6 +25,8 @@ package struct RoomConnectionConfiguration: Sendable {
     package var openTimeout = RecoveryPlan.Session.connectionTimeout
     /// INFO: one line for each phase. DEBUG: the kind of each signal message.
     package var logger = Logger.none
+    /// Learns the tokens and credentials that the room names.
+    package var redactor: RunRedactor?
 
     package init(room: RoomConfiguration) {
         self.room = room
@@ -242,6 +244,7 @@ package final class RoomConnection: @unchecked Sendable {
                 refusal.message = url.redacting(refusal.message)
                 response.message = .requestResponse(refusal)
             }
+            learn(response)
             log(response)
             handle(.signalling(.message(response)))
         case .closed(let code, let reason): handle(.signalling(.closed(code: code, reason: reason)))
@@ -249,6 +252,19 @@ package final class RoomConnection: @unchecked Sendable {
         case .failed(let error): if !asksForReason(of: error) { handle(.signalling(.failed(explained(error)))) }
         case .answered: break
         }
+    }
+
+    private func learn(_ response: LiveKitSignalResponse) {
+        guard let redactor = configuration.redactor else { return }
+        let texts: [String] =
+            switch response.message {
+            case .join(let join): join.iceServers.prefix(RoomMachine.maximumServers).map(\.credential)
+            case .reconnect(let answer): answer.iceServers.prefix(RoomMachine.maximumServers).map(\.credential)
+            case .refreshToken(let token): [token]
+            case .roomMoved(let moved): [moved.token]
+            default: []
+            }
+        for text in texts { redactor.add(text) }
     }
 
     /// Asks the server for the reason if it refused to let us join without giving one. A resume is not delayed by that.
@@ -259,7 +275,7 @@ package final class RoomConnection: @unchecked Sendable {
         else { return false }
         let socket = configuration.channel
         let server = HTTPConfiguration(trust: socket.trust, route: socket.route, userAgent: socket.userAgent)
-        RoomValidation.reason(refusing: url, configuration: server) {
+        RoomValidation.reason(refusing: url, refusesLocal: socket.refusesLocal, configuration: server) {
             [weak self, scheduler, version = channelVersion] in
             var error = error
             error.refusal = $0

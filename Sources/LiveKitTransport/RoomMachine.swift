@@ -71,6 +71,7 @@ package struct RoomMachine: Sendable {
     /// The room carries the trailers of our frames.
     package var carriesTrailers: Bool { publisher.carriesTrailers }
 
+    static let maximumServers = 16
     /// HTTP status codes of a server that does not know the request for one connection, and of servers and proxies that
     /// do not take its long URL.
     private static let statusesOfOlderServers = [404, 405, 414, 431, 501]
@@ -291,7 +292,7 @@ package struct RoomMachine: Sendable {
         needsSubscriber = join.subscriberPrimary
         actions += keepalive.joined(join)
         let relayOnly = join.clientConfiguration.forceRelay == .enabled
-        let servers = Array(join.iceServers.prefix(16))
+        let servers = Array(join.iceServers.prefix(Self.maximumServers))
         emit(usesOneConnection ? .useServers(servers, relayOnly: relayOnly) : .makePeers(servers, relayOnly: relayOnly))
         if !join.sifTrailer.isEmpty, join.sifTrailer.count <= 256 { emit(.setFillerTrailer(join.sifTrailer)) }
         actions += publisher.choose(from: join.enabledPublishCodecs)
@@ -482,7 +483,7 @@ package struct RoomMachine: Sendable {
         if case .leave = message { return }
         if case .reconnect(let answer) = message, answer.$clientConfiguration != nil || !answer.iceServers.isEmpty {
             let relayOnly = answer.clientConfiguration.forceRelay == .enabled
-            emit(.setServers(Array(answer.iceServers.prefix(16)), relayOnly: relayOnly))
+            emit(.setServers(Array(answer.iceServers.prefix(Self.maximumServers)), relayOnly: relayOnly))
         }
         resume?.step = .restoring
         emit(.schedule(.restore, after: RecoveryPlan.Room.restoreTimeout))

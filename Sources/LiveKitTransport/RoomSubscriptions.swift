@@ -33,6 +33,9 @@ struct RoomSubscriptions: Sendable {
     private static let sourcePrefix = "inference-server-"
     /// Limit for a server's lists: more participants or tracks than any session has.
     private static let maximumParticipants = 64
+    private static let maximumTracks = 256
+    /// Bytes of an ID or a type. They are kept.
+    private static let longestName = 256
 
     /// SIDs of the inference servers in the room.
     private var sources: Set<String> = []
@@ -49,10 +52,10 @@ struct RoomSubscriptions: Sendable {
     mutating func update(_ participants: [LiveKitParticipantInfo]) -> [Change] {
         var left: [(sid: String, wasShown: Bool)] = []
         for participant in participants.prefix(Self.maximumParticipants)
-        where participant.identity.hasPrefix(Self.sourcePrefix) {
+        where participant.identity.hasPrefix(Self.sourcePrefix) && participant.sid.utf8.count <= Self.longestName {
             guard participant.state != .disconnected else {
+                guard sources.remove(participant.sid) != nil else { continue }
                 record([], of: participant.sid)
-                sources.remove(participant.sid)
                 left.append((participant.sid, shown.remove(participant.sid) != nil))
                 continue
             }
@@ -71,15 +74,16 @@ struct RoomSubscriptions: Sendable {
             // A removed track may come back under the same SID.
             subscribed.remove(sid)
         }
-        for info in list where !info.sid.isEmpty {
+        for info in list where (1...Self.longestName).contains(info.sid.utf8.count) {
             let kind: MediaKind? = info.type == .video ? .video : info.type == .audio ? .audio : nil
             guard let kind else { continue }
             if tracks[info.sid] == nil {
+                guard tracks.count < Self.maximumTracks else { continue }
                 lastOrder &+= 1
                 tracks[info.sid] = Track(
                     sid: info.sid, participant: participant, kind: kind, order: lastOrder, mimeType: "", isMuted: false)
             }
-            tracks[info.sid]?.mimeType = info.mimeType
+            tracks[info.sid]?.mimeType = info.mimeType.utf8.count <= Self.longestName ? info.mimeType : ""
             tracks[info.sid]?.isMuted = info.muted
         }
     }

@@ -1,3 +1,5 @@
+import Synchronization
+
 /// Passes messages to a log that the caller does not know: for the elements GStreamer's debug log
 /// (`DebugCategory.logger`), whose levels it has.
 package struct Logger: Sendable {
@@ -15,6 +17,8 @@ package struct Logger: Sendable {
     package let isEnabled: @Sendable (Level) -> Bool
     private let sink: @Sendable (Entry) -> Void
     private var prefix = ""
+    private var change: (@Sendable (String) -> String)?
+    private var limit: Limit?
 
     /// - Parameter write: receives the messages of levels that are enabled, on any thread.
     package init(isEnabled: @escaping @Sendable (Level) -> Bool, write: @escaping @Sendable (Entry) -> Void) {
@@ -29,6 +33,32 @@ package struct Logger: Sendable {
         var named = self
         named.prefix = "\(name): "
         return named
+    }
+
+    /// Returns a logger that changes the texts of its messages, except those of single packets and frames, which have no
+    /// text of a peer.
+    package func mapping(_ change: @escaping @Sendable (String) -> String) -> Logger {
+        var mapped = self
+        mapped.change = change
+        return mapped
+    }
+
+    /// Returns a logger for what a peer may cause at any rate: further lines of WARNING and INFO are counted and left out.
+    package func limited() -> Logger {
+        var limited = self
+        limited.limit = Limit()
+        return limited
+    }
+
+    private final class Limit: Sendable {
+        private let began = ContinuousClock.now
+        private let paces = Mutex<[Level: LinePace]>([:])
+
+        func admit(_ level: Level) -> Int? {
+            guard level <= .info else { return 0 }
+            let now = ContinuousClock.now - began
+            return paces.withLock { $0[level, default: LinePace()].admit(now: now) }
+        }
     }
 
     package func warning(
@@ -55,7 +85,10 @@ package struct Logger: Sendable {
     private func write(
         _ level: Level, _ text: () -> String, _ file: StaticString, _ function: StaticString, _ line: UInt
     ) {
-        guard isEnabled(level) else { return }
-        sink(Entry(level: level, text: prefix + text(), file: file, function: function, line: line))
+        guard isEnabled(level), let leftOut = limit.map({ $0.admit(level) }) ?? 0 else { return }
+        var text = prefix + text()
+        if level < .log, let change { text = change(text) }
+        if leftOut > 0 { text += " (\(leftOut) lines before it were left out)" }
+        sink(Entry(level: level, text: text, file: file, function: function, line: line))
     }
 }

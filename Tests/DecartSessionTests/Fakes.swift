@@ -153,6 +153,7 @@ final class World: Sendable {
     }
 
     let scheduler = ManualScheduler()
+    let redactor: RunRedactor
     private let observed = Watched(Told())
     private let held: Mutex<SessionController?>
 
@@ -162,9 +163,10 @@ final class World: Sendable {
     ) throws {
         var configuration = SessionConfiguration(initial: SessionContent(prompt: try Prompt("Lego World")))
         configure(&configuration)
+        redactor = RunRedactor(configuration)
         held = Mutex(
             SessionController(
-                configuration: configuration, scheduler: scheduler, logger: logger,
+                configuration: configuration, scheduler: scheduler, logger: logger, redactor: redactor,
                 makeChannel: { [observed] _, _, onEvent throws(SessionError) in
                     if let failing { throw failing }
                     let channel = FakeChannel(answersClose: answers, onEvent: onEvent)

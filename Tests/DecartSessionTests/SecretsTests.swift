@@ -78,6 +78,10 @@ struct SecretsTests {
                 _ = world.with { $0.updatePrompt(PromptUpdate(prompt: try? Prompt(Self.prompt))) }
                 world.scheduler.run()
                 try place.put("[\(form)]", world)
+                // Channels and media paths write what their peers wrote, too.
+                let layer = world.redactor.guarding(logger).naming("publisher")
+                layer.warning("rejected: [\(form)]")
+                layer.debug("a=\(form)")
                 world.scheduler.advance(place == .recovering ? .seconds(31) : .seconds(2))
 
                 let notified = world.reported

@@ -12,12 +12,14 @@ final class TestPeer: Sendable {
     init(
         controlling: Bool, servers: [ICEServer] = [], policy: ICETransportPolicy = .all,
         network: NetworkThread = .shared, openTunnel: RelayTunnelOpener? = nil,
-        local: ICENetwork = ICENetwork(), checkRetransmissions: UInt32? = nil, tcpHeadStart: Duration = .seconds(2)
+        local: ICENetwork = ICENetwork(), permits: (@Sendable (String) -> Bool)? = nil,
+        checkRetransmissions: UInt32? = nil, tcpHeadStart: Duration = .seconds(2)
     ) throws {
         let (events, datagrams) = (events, datagrams)
         var configuration = ICEConfiguration(
             servers: servers, policy: policy, isControlling: controlling, openTunnel: openTunnel,
             network: local)
+        if let permits { configuration.permitsRemote = permits }
         if let checkRetransmissions { configuration.checkRetransmissions = checkRetransmissions }
         configuration.tcpHeadStart = tcpHeadStart
         agent = try ICEAgent(

@@ -226,6 +226,32 @@ struct RoomMachineTests {
         #expect(driver.failures().isEmpty)
     }
 
+    /// Of participants and tracks that no session has, and of any length.
+    @Test func aRoomsListsAreBounded() {
+        var driver = RoomDriver(at: .publishing)
+        func server(_ number: Int, _ state: LiveKitParticipantInfo.State, _ tracks: [String]) -> LiveKitParticipantInfo
+        {
+            .with {
+                ($0.sid, $0.identity, $0.state) = ("PA_\(number)", "inference-server-\(number)", state)
+                $0.tracks = tracks.map { RoomDriver.track($0) }
+            }
+        }
+        _ = driver.takeActions()
+        let strangers = (0..<64).map { server($0, .disconnected, []) }
+        let long = server(0, .active, [String(repeating: "a", count: 257)])
+        for participants in [strangers, [long]] {
+            driver.server(.update(.with { $0.participants = participants }))
+            #expect(driver.takeActions().isEmpty, "nobody has left, and nothing is to be shown")
+        }
+        for number in 0..<8 {
+            driver.update(server(number, .active, (0..<64).map { "TR_\(number)_\($0)" }))
+        }
+        let sids = driver.sent().map { message -> [String] in
+            if case .subscription(let update) = message { update.trackSids } else { [] }
+        }
+        #expect(sids.last(where: { $0 != ["TR_2_63"] }) == ["TR_3_63"], "\(sids)")
+    }
+
     @Test func whoIsThereAlreadyIsListenedTo() {
         var driver = RoomDriver()
         driver.walkToPublishing(RoomDriver.joinWithWorker)

@@ -93,13 +93,22 @@ struct BacklogTests {
     @Test func theRateIsThatOfTenSeconds() {
         var rate = MessageRate()
         // 200 messages a second, for a minute.
-        let steady = (0..<12_000).filter { !rate.allows(at: .milliseconds(5 * $0)) }
+        let steady = (0..<12_000).filter { !rate.allows(1, at: .milliseconds(5 * $0)) }
         #expect(steady.isEmpty)
         var burst = MessageRate()
-        let refused = (0..<MessageRate.most).filter { _ in !burst.allows(at: .seconds(7)) }
+        let refused = (0..<MessageRate.most).filter { _ in !burst.allows(1, at: .seconds(7)) }
         #expect(refused.isEmpty)
-        let (within, after) = (burst.allows(at: .milliseconds(16_999)), burst.allows(at: .seconds(17)))
+        let (within, after) = (burst.allows(1, at: .milliseconds(16_999)), burst.allows(1, at: .seconds(17)))
         #expect(!within && after)
+    }
+
+    /// A few messages of the largest size, again and again.
+    @Test func bytesCountToo() {
+        var rate = MessageRate()
+        let size = 1 << 20
+        let allowed = (0..<200).filter { rate.allows(size, at: .milliseconds($0 * 100)) }
+        let most = MessageRate.mostBytes / size
+        #expect(allowed == Array(0..<most) + Array(100..<100 + most))
     }
 
     private func asText(_ event: SignallingEvent) -> SignallingEvent {

@@ -33,6 +33,22 @@ struct RoomValidationTests {
         }
     }
 
+    /// A name that led elsewhere before: the token does not reach a server of this machine.
+    @Test func thisMachineIsNotAsked() async throws {
+        try await withServer(.http { _ in Array(Self.text("404 Not Found", "no room").utf8) }) { server in
+            for host in ["127.0.0.1", "localhost"] {
+                let url = try ServiceURL(
+                    room: "ws://\(host):\(server.port)", token: try APIKey(Self.token), options: [])
+                let answers = EventQueue<String?>()
+                RoomValidation.reason(
+                    refusing: url, refusesLocal: true, configuration: HTTPConfiguration(userAgent: "test")
+                ) { answers.yield($0) }
+                let reason = try #require(await answers.next("the end"))
+                #expect(reason == nil && server.requests.isEmpty)
+            }
+        }
+    }
+
     /// A server that would take the connection now, one that repeats our token, and what is no text or too long.
     @Test(
         arguments: [

@@ -1,4 +1,5 @@
 // The debug categories of the elements: one for each layer of a session, besides those of the elements themselves.
+import DecartSession
 import GStreamerKit
 import Log
 import WebRTCTransport
@@ -26,8 +27,8 @@ enum LogCategories {
 
 /// The loggers of one element's sessions.
 struct SessionLoggers: Sendable {
-    let session, signalling, room, media: Logger
-    let transport: TransportLoggers
+    private(set) var session, signalling, room, media: Logger
+    private(set) var transport: TransportLoggers
 
     /// - Parameter object: the element's name.
     init(_ object: String) {
@@ -36,5 +37,15 @@ struct SessionLoggers: Sendable {
         room = LogCategories.room.logger(for: object)
         media = LogCategories.media.logger(for: object)
         transport = LogCategories.transport(for: object)
+    }
+
+    /// The session's own lines are of texts that have passed the redactor.
+    func guarded(by redactor: RunRedactor) -> SessionLoggers {
+        var guarded = self
+        guarded.signalling = redactor.guarding(signalling)
+        guarded.room = redactor.guarding(room)
+        guarded.media = redactor.guarding(media)
+        guarded.transport = transport.mapping { redactor.guarding($0) }
+        return guarded
     }
 }

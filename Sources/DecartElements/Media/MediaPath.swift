@@ -20,7 +20,9 @@ struct MediaHost: Sendable {
     let audio: AudioTrack
     let trackStats: VideoTrackStats
     let totals: ElementTotals
-    let loggers: SessionLoggers
+    private(set) var loggers: SessionLoggers
+    /// Set for a session.
+    private(set) var redactor: RunRedactor?
     /// Set with `timestamps=capture`.
     var timing: CaptureTiming?
     /// Called for each new encoder, so that the application may configure it.
@@ -29,6 +31,12 @@ struct MediaHost: Sendable {
     var onTarget: @Sendable (BitrateTarget) -> Void = { _ in }
     /// Called when an encoded input sends too much, on its thread.
     var onOverload: @Sendable (EncodedOverload) -> Void = { _ in }
+
+    func guarded(by redactor: RunRedactor) -> MediaHost {
+        var guarded = self
+        (guarded.loggers, guarded.redactor) = (loggers.guarded(by: redactor), redactor)
+        return guarded
+    }
 }
 
 // @unchecked: the fields outside the mutex belong to the session's queue.

@@ -71,6 +71,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         configuration.peer.early = early.gathering
         configuration.peer.loggers = path.host.loggers.transport
         configuration.logger = path.host.loggers.room
+        configuration.redactor = path.host.redactor
         let layers = settings.video.layers
         configuration.peer.simulcast = layers.map(\.rid)
         var allocation = settings.video.allocation(of: layers)

@@ -51,6 +51,8 @@ final class ElementSession: @unchecked Sendable {
         onChange: @escaping @Sendable (SessionSnapshot, SessionReporter) -> Void,
         onReport: @escaping @Sendable (SessionReport, SessionReporter) -> Void
     ) {
+        let redactor = RunRedactor(plan.configuration)
+        let host = host.guarded(by: redactor)
         // The queue retains the element while work runs: an application may stop and release it in any callback.
         let queue = SessionQueue(label: "decart-session") { [element = host.element] in element.retained }
         (self.queue, self.plan) = (queue, plan)
@@ -60,7 +62,7 @@ final class ElementSession: @unchecked Sendable {
         media = slot
         let earlyRoom = EarlyRoom()
         controller = SessionController(
-            configuration: plan.configuration, scheduler: queue, logger: host.loggers.session,
+            configuration: plan.configuration, scheduler: queue, logger: host.loggers.session, redactor: redactor,
             makeChannel: { _, path, onEvent throws(SessionError) in
                 if path != .webrtc { earlyRoom.open(plan) }
                 let room = plan.room.adapted(toInput: host.input.encoded.format, output: host.output.encoding)

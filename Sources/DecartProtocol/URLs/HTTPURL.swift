@@ -87,12 +87,17 @@ package struct HTTPURL: Sendable, Equatable {
     /// Removes the credentials, the query and these secrets from a server's text, in case the server repeats them; nil: the
     /// text may contain one that is too short to be found.
     package func redacting(_ text: String, _ others: [Secret]) -> String? {
-        let items = PercentEncoding.queryItems(ofTarget: "?" + query).map(\.value)
-        let secrets: [String] = ((credentials?.secrets ?? []) + others).map { $0.reveal() }
-        let isShown = secrets.contains { secret in
+        let own = (credentials?.secrets ?? []) + others
+        let isShown = own.map { $0.reveal() }.contains { secret in
             !secret.isEmpty && secret.utf8.count < TextRedactor.minimumSize && text.contains(secret)
         }
-        return isShown ? nil : TextRedactor(secrets + [query] + items)(text)
+        return isShown ? nil : TextRedactor(secrets(others))(text)
+    }
+
+    /// **Secret.** What `redacting` removes, for a redactor that has to know more.
+    package func secrets(_ others: [Secret]) -> [String] {
+        let items = PercentEncoding.queryItems(ofTarget: "?" + query).map(\.value)
+        return ((credentials?.secrets ?? []) + others).map { $0.reveal() } + [query] + items
     }
 
     /// True if a token for one URL may go to the other one (RFC 6454).

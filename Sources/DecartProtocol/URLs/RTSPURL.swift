@@ -38,6 +38,9 @@ package struct RTSPURL: Sendable, Equatable {
     /// True if the credentials of one URL may go to the other one.
     func hasOrigin(of other: RTSPURL) -> Bool { http.hasOrigin(of: other.http) }
 
+    /// **Secret.** What `redacting` removes.
+    package var secrets: [String] { http.secrets(credentials?.secrets ?? []) }
+
     /// Removes the credentials and the query from a text, in which the camera may repeat them.
     package func redacting(_ text: String) -> String {
         http.redacting(text, credentials?.secrets ?? []) ?? TextRedactor.mark

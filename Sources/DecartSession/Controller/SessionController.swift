@@ -31,8 +31,8 @@ package final class SessionController: @unchecked Sendable {
 
     private var machine: SessionMachine
     private var log: SessionLog
-    /// Knows what a peer was told, in this session and its configuration. All texts of peers pass it, see `handle`.
-    private var redactor: TextRedactor
+    /// All texts of peers pass it, see `handle`.
+    private let redactor: RunRedactor
     private var channels: [AttemptID: any SignallingChannel] = [:]
     /// An attempt that joins its room again has another media path, with another version.
     private var media: [AttemptID: (version: UInt64, transport: any MediaTransport)] = [:]
@@ -48,6 +48,7 @@ package final class SessionController: @unchecked Sendable {
     private let requests = Atomic<RequestID>(0)
 
     /// - Parameters:
+    ///   - redactor: shared with the log of channels and media paths.
     ///   - onChange: called with the new snapshot when it has changed.
     ///   - onEvent: called with each report, such as a prompt result, a warning, or the one error that ends the
     ///     session.
@@ -55,6 +56,7 @@ package final class SessionController: @unchecked Sendable {
         configuration: SessionConfiguration,
         scheduler: any SessionScheduler,
         logger: Logger = .none,
+        redactor: RunRedactor? = nil,
         makeChannel: @escaping MakeChannel,
         makeMedia: @escaping MakeMedia,
         onChange: @escaping @Sendable (SessionSnapshot) -> Void,
@@ -62,7 +64,7 @@ package final class SessionController: @unchecked Sendable {
     ) {
         machine = SessionMachine(configuration: configuration)
         log = SessionLog(logger, configuration)
-        redactor = TextRedactor(configuration.secrets.map { $0.reveal() } + [configuration.initial.text])
+        self.redactor = redactor ?? RunRedactor(configuration)
         published = Mutex(machine.snapshot)
         (self.scheduler, timers) = (scheduler, MachineTimers(scheduler))
         self.makeChannel = makeChannel
@@ -131,6 +133,7 @@ package final class SessionController: @unchecked Sendable {
     private func handle(_ event: SessionEvent) {
         learn(event)
         let event = event.mappingText { redactor($0) }
+        if case .channelMessage(_, let message) = event { log.received(message) }
         let before = machine.snapshot
         let actions = machine.handle(event, now: scheduler.now, jitter: Double.random(in: 0...1))
         let after = machine.snapshot
@@ -150,6 +153,7 @@ package final class SessionController: @unchecked Sendable {
         switch event {
         case .update(let update, _): redactor.add(update.prompt?.text ?? "")
         case .channelMessage(_, .livekitRoomInfo(let info)): redactor.add(info.token.reveal())
+        case .media(_, .lost(_, again: .room(_, let token))): redactor.add(token.reveal())
         case .channelMessage(_, .turnConfig(let relay)):
             for text in [relay.username, relay.credential?.reveal()] { redactor.add(text ?? "") }
         default: break
@@ -166,9 +170,7 @@ package final class SessionController: @unchecked Sendable {
             guard let channel = channels[id] else { return }
             defer { channel.messageHandled(size: bytes.count) }
             do {
-                let message = try ServerMessage(decoding: bytes).mappingText { redactor(channel.redacting($0)) }
-                log.received(message)
-                handle(.channelMessage(id, message))
+                handle(.channelMessage(id, try ServerMessage(decoding: bytes).mappingText(channel.redacting)))
             } catch {
                 handle(.channelMalformed(id, reason: error.message))
             }

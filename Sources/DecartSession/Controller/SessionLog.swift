@@ -5,12 +5,15 @@ import Log
 
 /// The log of one session; used on its queue only.
 struct SessionLog {
+    /// The service decides how many lines there are.
     private let logger: Logger
+    /// For the one line that says how a session ends.
+    private let ending: Logger
     private let configuration: SessionConfiguration
     private var attempt: AttemptID?
 
     init(_ logger: Logger, _ configuration: SessionConfiguration) {
-        self.logger = logger
+        (self.logger, ending) = (logger.limited(), logger)
         self.configuration = configuration
     }
 
@@ -49,7 +52,7 @@ struct SessionLog {
     private func reported(_ report: SessionReport) {
         switch report {
         case .warning(let error): logger.warning("attempt \(number) failed: \(error.logText)")
-        case .failed(let error): logger.warning("the session failed: \(error.logText)")
+        case .failed(let error): ending.warning("the session failed: \(error.logText)")
         case .promptResult(let result):
             switch result.outcome {
             case .accepted: logger.info("prompt \(result.id): accepted after \(result.elapsed.text)")
@@ -60,7 +63,7 @@ struct SessionLog {
             case .superseded: logger.info("prompt \(result.id): superseded by a newer one before it was sent")
             case .stored: logger.info("prompt \(result.id): stored for the next session")
             }
-        case .sessionEnded(let cause): logger.info("the watched session has ended: \(cause.logText)")
+        case .sessionEnded(let cause): ending.info("the watched session has ended: \(cause.logText)")
         case .renewed(let time): info("the session was renewed within \(time.text)")
         case .ending(let left): logger.info("the session ends in \(left.text)")
         case .note(let text): logger.debug(text)

@@ -139,6 +139,11 @@ public final class Event: @unchecked Sendable {
         ].contains(pointer.pointee.type)
     }
 
+    /// Pads keep it, for receivers that are linked later.
+    package var isSticky: Bool {
+        gst_event_type_get_flags(pointer.pointee.type).rawValue & GST_EVENT_TYPE_STICKY.rawValue != 0
+    }
+
     /// It requests a keyframe, or announces one.
     public var isForceKeyUnit: Bool { gst_video_event_is_force_key_unit(pointer) != 0 }
     /// True for an upstream GstForceKeyUnit event of a receiver that has nothing yet.

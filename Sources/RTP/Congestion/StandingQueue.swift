@@ -10,7 +10,7 @@ package struct DelayBaseline: Sendable {
     private static let slew: Int64 = 1000
     package init() {}
 
-    /// Returns how far `delay` is above the lowest.
+    /// Returns how far `delay` is above the lowest; the longest there is if a remote clock's steps exceed what can be told.
     package mutating func rise(of delay: Int64, now: Int64) -> Int64 {
         if let start = windowStart {
             if now &- start > Self.window { (lowestBefore, lowest, windowStart) = (lowest, .max, now) }
@@ -25,7 +25,8 @@ package struct DelayBaseline: Sendable {
             if lowestBefore < .max - slewed { lowestBefore += slewed }
         }
         lowest = min(lowest, delay)
-        return delay &- min(lowest, lowestBefore)
+        let (rise, isTooLong) = delay.subtractingReportingOverflow(min(lowest, lowestBefore))
+        return isTooLong ? .max : rise
     }
 }
 

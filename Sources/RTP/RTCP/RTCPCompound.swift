@@ -16,6 +16,7 @@ package struct RTCPCompound: Sendable {
     package private(set) var receptionReports: [ReceptionReport] = []
     /// The CNAMEs of source descriptions.
     package private(set) var names: [(ssrc: UInt32, cname: [UInt8])] = []
+    /// All together have at most `maximumRequested` numbers.
     package private(set) var nacks: [(ssrc: UInt32, sequences: [UInt16])] = []
     package private(set) var keyframeRequests: [UInt32] = []
     /// All together have at most `TransportFeedback.maximumPackets` statuses.
@@ -24,6 +25,9 @@ package struct RTCPCompound: Sendable {
     package private(set) var remoteBitrateEstimate: Int?
 
     private var statuses = 0
+    private var requested = 0
+    /// More than a sender keeps packets; each one is looked for.
+    package static let maximumRequested = 1024
 
     package init(parsing bytes: UnsafeRawBufferPointer) {
         var at = 0
@@ -103,12 +107,14 @@ package struct RTCPCompound: Sendable {
         guard body.count >= 12 else { return }
         var sequences: [UInt16] = []
         for at in stride(from: 8, through: body.count - 4, by: 4) {
+            guard requested + sequences.count < Self.maximumRequested else { break }
             let (first, others) = (body.bigEndian16(at: at), body.bigEndian16(at: at + 2))
             sequences.append(first)
             for bit in 0..<16 where others & 1 << UInt16(bit) != 0 {
                 sequences.append(first &+ UInt16(bit) &+ 1)
             }
         }
+        requested += sequences.count
         nacks.append((body.bigEndian32(at: 4), sequences))
     }
 

@@ -127,11 +127,11 @@ struct InboundStream {
         if arrival == nil { arrival = running() }
         guard let arrival else { return [] }
         let timestamp = packet.bigEndian32(at: 4)
-        let undelayed = isRetransmission ? clock.undelayedTime(of: timestamp).map { $0 &+ delay } : nil
+        let repeated = isRetransmission ? clock.time(ofRepetition: timestamp, arrival: arrival) : nil
         let received = Received(
             packet: storage.init(copying: packet), payloadType: type, isStray: isStray, timestamp: timestamp,
             endsFrame: kind == .audio || packet[1] & 0x80 != 0,
-            time: RunningTime(max(0, undelayed ?? clock.time(of: timestamp, arrival: arrival))), codec: codecs[type])
+            time: RunningTime(repeated ?? clock.time(of: timestamp, arrival: arrival)), codec: codecs[type])
         let media = RTPHeader.media(packet)
         let insertion = buffer.insert(
             received, sequence: sequence, endsFrame: received.endsFrame,

@@ -54,6 +54,8 @@ package struct JitterBuffer<Packet> {
     private static var maximumRequested: Int { 256 }
     /// A remote peer that skips numbers with each packet must not fill the memory. The oldest are given up first.
     private static var maximumMissing: Int { 4 * maximumRequested }
+    /// One missing packet must not keep all that a fast peer sends until its time is over: two seconds of 50 Mbit/s.
+    package static var maximumWaiting: Int { 8192 }
     /// The first packets of a stream may arrive in another order, and a frame that lacks its first packet is lost.
     private static var longestStart: Duration { .milliseconds(20) }
     private static var longestReordering: Int64 { 64 }
@@ -151,6 +153,10 @@ package struct JitterBuffer<Packet> {
             expected = number
         }
         waiting[number] = packet
+        if waiting.count > Self.maximumWaiting {
+            begins = nil
+            giveUp(now)
+        }
         if requests, !missing.isEmpty { noteKeyframe(number, begins: beginsKeyframe(), ends: endsFrame) }
         return .waits
     }

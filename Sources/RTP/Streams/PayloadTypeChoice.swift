@@ -21,7 +21,7 @@ package struct PayloadTypeChoice {
     /// A change is lasting after `row` packets and `silence` without the active type: probes and strays are shorter.
     private static let row = 3
     private static let silence = Duration.milliseconds(500)
-    /// The least interval between two changes that keyframes alone show, because each one makes a decoder.
+    /// The least interval between two changes that no silence shows, because each one makes a decoder.
     private static let interval = Duration.seconds(1)
 
     /// Accepts no payload type.
@@ -42,18 +42,20 @@ package struct PayloadTypeChoice {
         (active, last) = (expected, nil)
     }
 
-    /// Another stream is shown, whose next packet chooses.
+    /// Another stream is shown, whose next packet chooses, unless the one before has only just done so.
     package mutating func restart() { last = nil }
 
     /// Classifies a packet by its payload type, and may change the active type.
     /// - Parameter canFollow: a change of type that begins with this packet needs nothing of what was before it.
     package mutating func classify(_ type: Int, canFollow: Bool = false, now: Duration) -> Verdict {
         guard types.contains(type) else { return .other }
-        if type != active, let last {
+        let isSettled = changed.map { now - $0 >= Self.interval } ?? true
+        if type != active, last != nil || !isSettled {
+            let since = last ?? now
+            last = since
             stray = (type, type == stray.type ? stray.count + 1 : 1)
-            let isLasting = stray.count >= Self.row && now - last >= Self.silence
-            let mayFollow = canFollow && changed.map { now - $0 >= Self.interval } ?? true
-            guard isLasting || mayFollow else { return .other }
+            let isLasting = stray.count >= Self.row && now - since >= Self.silence
+            guard isLasting || canFollow && isSettled else { return .other }
         }
         let isChange = type != active
         (active, last, stray) = (type, now, (-1, 0))

@@ -72,6 +72,12 @@ package struct PlayoutClock: Sendable {
         offset = offset &- wanted > largestLead ? wanted : offset &+ (wanted &- offset) / share
     }
 
+    /// The running time of a packet that is sent once more, whose arrival says nothing of the path; nil before the first
+    /// packet. It is no further ahead of its arrival than other packets are: the remote peer may write any timestamp.
+    package func time(ofRepetition timestamp: UInt32, arrival: Int64) -> Int64? {
+        undelayedTime(of: timestamp).map { max(0, min($0, arrival &+ Int64(Self.largestStep)) &+ delay) }
+    }
+
     /// The running time of media at this timestamp without `delay`; nil before the first packet.
     package func undelayedTime(of timestamp: UInt32) -> Int64? {
         least == nil ? nil : media(timestamps.extended(timestamp)) &+ offset

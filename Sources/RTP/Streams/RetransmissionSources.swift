@@ -2,6 +2,8 @@
 package struct RetransmissionSources {
     private var declared: [UInt32: UInt32]
     private var media: [UInt32: UInt32]
+    /// A remote peer may declare other streams with each description.
+    private static let maximum = 256
 
     /// - Parameter declared: the media SSRC by RTX SSRC, of `a=ssrc-group:FID`.
     package init(declared: [UInt32: UInt32] = [:]) { (self.declared, media) = (declared, declared) }
@@ -10,6 +12,7 @@ package struct RetransmissionSources {
     package mutating func declare(_ sources: [UInt32: UInt32]) {
         declared = sources
         media.merge(sources) { $1 }
+        if media.count > Self.maximum { media = sources }
     }
 
     /// Another stream is shown. One that was not declared may have the RTX SSRC of the stream before it.

@@ -11,9 +11,11 @@ package enum RoomValidation {
 
     /// - Parameters:
     ///   - url: of the refused signalling connection.
+    ///   - refusesLocal: see `NetworkRoute.destination`.
     ///   - completion: called once, on the network thread, with the reason; nil: the server names none. Must not block.
     package static func reason(
-        refusing url: ServiceURL, configuration: HTTPConfiguration, completion: @escaping @Sendable (String?) -> Void
+        refusing url: ServiceURL, refusesLocal: Bool = false, configuration: HTTPConfiguration,
+        completion: @escaping @Sendable (String?) -> Void
     ) {
         guard let bearer = url.bearer else { return completion(nil) }
         var configuration = configuration
@@ -21,7 +23,7 @@ package enum RoomValidation {
         let request = HTTPRequest(
             url: url.validation.http, method: "GET",
             fields: HTTPFields([("Authorization", "Bearer \(bearer.reveal())")]),
-            maximumSize: maximumSize, configuration: configuration)
+            maximumSize: maximumSize, configuration: configuration, refusesLocal: refusesLocal)
         HTTPExchange(request) { outcome in
             // An answer of 2xx says that the server would take the connection now.
             guard case .answer(let head, let body) = outcome, head.status >= 400 else { return completion(nil) }

@@ -72,7 +72,7 @@ final class FrameHandler {
             onEvent(.answered)
         }
         // Frames of all kinds count, because each costs this thread some work.
-        if case .close = message {} else if phase == .open, !isWithinRate() { return }
+        if phase == .open, !isWithinRate(message) { return }
         switch message {
         // Ignore messages of the other kind.
         case .text(let bytes):
@@ -92,10 +92,15 @@ final class FrameHandler {
     }
 
     /// Ends the connection if the peer sends more messages than any service does.
-    private func isWithinRate() -> Bool {
-        guard !rate.allows(at: monotonicTime - startedAt) else { return true }
-        let window = MessageRate.window.components.seconds
-        violate(1008, "more than \(MessageRate.most) messages and control frames in \(window) s")
+    private func isWithinRate(_ message: WebSocketEvent) -> Bool {
+        let size: Int
+        switch message {
+        case .text(let bytes), .binary(let bytes), .ping(let bytes), .pong(let bytes): size = bytes.count
+        case .close, .violation: return true
+        }
+        guard !rate.allows(size, at: monotonicTime - startedAt) else { return true }
+        let (count, bytes) = ("\(MessageRate.most) messages and control frames", "\(MessageRate.mostBytes >> 20) MiB")
+        violate(1008, "more than \(count) or \(bytes) in \(MessageRate.window.components.seconds) s")
         return false
     }
 

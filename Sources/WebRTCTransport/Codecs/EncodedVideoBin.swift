@@ -49,13 +49,15 @@ package enum EncodedVideoBin {
             guard case .buffer(let frame) = item else { return .pass }
             let hasSlice = frame.size > longest || frame.withBytes(EncodedVideoReader.hasSlice) ?? true
             guard held != nil || !hasSlice else { return .pass }
-            let bytes = (held?.bytes ?? []) + (frame.withBytes { [UInt8]($0) } ?? [])
-            let isDiscontinuous = frame.isDiscontinuous || held?.isDiscontinuous ?? false
+            // Moved, not copied: each packet may be such a unit.
+            var (bytes, isDiscontinuous) = held ?? ([], false)
+            held = nil
+            _ = frame.withBytes { bytes.append(contentsOf: $0) }
+            isDiscontinuous = isDiscontinuous || frame.isDiscontinuous
             guard hasSlice else {
                 held = (bytes.count <= maximum ? bytes : [], isDiscontinuous)
                 return .drop
             }
-            held = nil
             let whole = bytes.withUnsafeBytes(Buffer.init(copying:))
             (whole.pts, whole.dts, whole.duration) = (frame.pts, frame.dts, frame.duration)
             (whole.isDeltaUnit, whole.isDiscontinuous) = (frame.isDeltaUnit, isDiscontinuous)

@@ -18,9 +18,11 @@ package struct TransportLoggers: Sendable {
 
     /// Returns loggers whose messages name the connection, if a session has several.
     package func naming(_ connection: String) -> TransportLoggers {
-        TransportLoggers(
-            ice: ice.naming(connection), dtls: dtls.naming(connection), rtp: rtp.naming(connection),
-            congestion: congestion.naming(connection))
+        mapping { $0.naming(connection) }
+    }
+
+    package func mapping(_ change: (Logger) -> Logger) -> TransportLoggers {
+        TransportLoggers(ice: change(ice), dtls: change(dtls), rtp: change(rtp), congestion: change(congestion))
     }
 }
 

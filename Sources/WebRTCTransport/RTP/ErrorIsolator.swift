@@ -21,7 +21,8 @@ package final class ErrorIsolator: @unchecked Sendable {
 
         mutating func append(_ item: Item) {
             if (items?.count ?? 0) >= Self.maximum {
-                items = items?.filter { if case .event = $0 { true } else { false } }
+                // What a receiver needs to begin; losses of packets are announced by events, too.
+                items = items?.filter { if case .event(let event) = $0 { event.isSticky } else { false } }
                 hasDropped = true
             }
             items?.append(item)

@@ -51,6 +51,35 @@ struct LoggerTests {
         #expect(record.all == ["info publisher: connected", "info connected"])
     }
 
+    @Test func textsAreChanged() {
+        let record = Record()
+        let logger = logger(record, upTo: .log).naming("a").mapping { $0.uppercased() }
+        logger.warning("b")
+        logger.debug("c")
+        logger.log("of a packet")
+        #expect(record.all == ["warning A: B", "debug A: C", "log a: of a packet"])
+    }
+
+    /// A peer may cause warnings as fast as it likes, and hides nothing else with them.
+    @Test func linesAreLimited() {
+        let record = Record()
+        let logger = logger(record, upTo: .debug).limited()
+        for _ in 0..<10_000 { logger.naming("a").warning("b") }
+        let count = record.all.count
+        #expect((LinePace.burst..<10_000).contains(count))
+        for _ in 0..<1000 { logger.debug("c") }
+        logger.info("d")
+        #expect(record.all.count == count + 1001 && record.all.last == "info d")
+    }
+
+    @Test func whatWasLeftOutIsCounted() {
+        var pace = LinePace()
+        let burst = (0..<150).map { _ in pace.admit(now: .seconds(5)) }
+        #expect(burst == Array(repeating: 0, count: LinePace.burst) + Array(repeating: nil, count: 50))
+        let later = [1, 2].map { pace.admit(now: .seconds(5) + LinePace.interval * $0) }
+        #expect(later == [50, 0])
+    }
+
     /// All that a line of GST_DEBUG has: level, category, object, message and the place in the source.
     @Test func messagesReachGStreamersLog() throws {
         GStreamerRuntime.initialise()

@@ -112,6 +112,80 @@ struct HostilePeerValueTests {
         #expect(isDetected && choice.activeSSRC == 2)
     }
 
+    // MARK: Missing packets
+
+    /// One packet never comes, and all others do, as fast as they like.
+    @Test func aGapThatNothingFillsDoesNotKeepAllThatFollows() {
+        var buffer = JitterBuffer<UInt16>(requests: true)
+        var (delivered, lost, most) = (0, 0, 0)
+        for number in 0..<60_000 where number != 1 {
+            let sequence = UInt16(number)
+            let insertion = buffer.insert(sequence, sequence: sequence, endsFrame: true, now: .microseconds(number))
+            if insertion == .inOrder { delivered += 1 }
+            while let next = buffer.next(now: .microseconds(number)) {
+                if case .lost(_, let count) = next { lost += count } else { delivered += 1 }
+            }
+            most = max(most, number - delivered)
+        }
+        #expect(most == JitterBuffer<UInt16>.maximumWaiting && lost == 1 && delivered == 59_999)
+    }
+
+    /// Each description declares other streams.
+    @Test func declaredStreamsAreForgotten() {
+        var sources = RetransmissionSources()
+        for round: UInt32 in 0..<100 {
+            let declared = (0..<128 as Range<UInt32>).map { (round << 8 | $0, $0) }
+            sources.declare(Dictionary(uniqueKeysWithValues: declared))
+            #expect(!sources.mayRepeat(200, rtx: round << 8))
+        }
+        #expect(sources.mayRepeat(200, rtx: 0), "long ago")
+    }
+
+    @Test func aRepetitionIsNoFurtherAheadThanOtherPackets() {
+        var clock = PlayoutClock(clockRate: 90_000, largestLead: .milliseconds(50))
+        #expect(clock.time(ofRepetition: 5, arrival: 7) == nil)
+        clock.delay = 1_000_000
+        _ = clock.time(of: 900_000, arrival: 10_000_000_000)
+        let times = [900_000, 945_000, 990_000, 9_000_000, 0x7fff_ffff, 0x9000_0000].map { (timestamp: UInt32) in
+            clock.time(ofRepetition: timestamp, arrival: 10_000_000_000)
+        }
+        let end: Int64 = 11_001_000_000
+        #expect(times == [10_001_000_000, 10_501_000_000, end, end, end, 0])
+    }
+
+    // MARK: Feedback
+
+    /// Steps of the remote clock of any length.
+    @Test func anyDelayOfThePathDoesNotTrap() {
+        var (queue, monitor, now) = (StandingQueue(), RoundTripMonitor(), Int64(0))
+        for delay in [0, .min, .max, -1, .max, .min, 1 << 62, -1 << 62, .max] as [Int64] {
+            now += 400_000
+            _ = queue.update(oneWay: delay, ownTime: .max, roundTrip: 100_000, now: now)
+            _ = monitor.update(delay, now: now)
+            #expect((0...60_000_000).contains(queue.length))
+        }
+        #expect(queue.length > 50_000_000)
+    }
+
+    /// A datagram of numbers, each of which would be looked for.
+    @Test func oneDatagramRequestsSoManyPackets() {
+        let entries = (0..<120).flatMap { (entry: Int) -> [UInt8] in [0, UInt8(entry), 0xff, 0xff] }
+        let message: [UInt8] = [0x81, 205, 0, 122, 0, 0, 0, 1, 0, 0, 0, 2] + entries
+        let compound = (message + message + message).withUnsafeBytes { RTCPCompound(parsing: $0) }
+        let requested = compound.nacks.reduce(0) { $0 + $1.sequences.count }
+        #expect(compound.nacks.count == 3 && compound.nacks[0].sequences.prefix(3) == [0, 1, 2])
+        #expect((RTCPCompound.maximumRequested..<RTCPCompound.maximumRequested + 17).contains(requested))
+    }
+
+    /// Before the first round trip, and on the shortest path.
+    @Test(arguments: [nil, Duration.zero, .milliseconds(1)])
+    func keyframesAreNotMadeAsFastAsTheyAreRequested(roundTrip: Duration?) {
+        var pace = KeyframePace(shortest: FeedbackLimits().keyframeInterval)
+        if let roundTrip { pace.pace(roundTrip: roundTrip) }
+        let answers = (0..<200).map { pace.request(ssrc: 1, now: .microseconds($0)) }
+        #expect(answers.filter { $0 == .now }.count == 1 && answers.dropFirst(2).allSatisfy { $0 == .waits })
+    }
+
     // MARK: Retransmissions
 
     @Test func noPacketTwiceWithinHalfARoundTrip() {

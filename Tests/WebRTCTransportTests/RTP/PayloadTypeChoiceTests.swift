@@ -69,6 +69,20 @@ struct PayloadTypeChoiceTests {
         #expect(choice.classify(96, now: .milliseconds(3)) == .other)
     }
 
+    /// A remote peer that changes stream and codec with each packet would make a decoder for each.
+    @Test func streamsThatChangeFastDoNotChangeTheCodecAsFast() {
+        var choice = video
+        let changes = (0..<3000).filter { number in
+            choice.restart()
+            return choice.classify([96, 98, 102][number % 3], canFollow: true, now: .milliseconds(number)) == .changed
+        }
+        #expect(changes == [1, 1001, 2001], "\(changes)")
+        // What is new stays, and is followed in the end.
+        choice.restart()
+        let later = (0..<60).filter { choice.classify(98, now: .milliseconds(3000 + $0 * 10)) == .changed }
+        #expect(later == [50], "\(later)")
+    }
+
     /// A later negotiation adds types and removes them.
     @Test func otherTypes() {
         var choice = video

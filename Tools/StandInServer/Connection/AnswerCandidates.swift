@@ -1,30 +1,30 @@
-import DecartProtocol
+package import DecartProtocol
 
 /// Collects the local candidates of one media path and inserts them into its answers. The service sends no candidate
 /// messages on direct connections, and its latest Python SDK cannot apply one.
-struct AnswerCandidates {
+package struct AnswerCandidates {
     private var found: [String] = []
     /// The ICE session of `found`; nil: not known yet.
     private var session: String?
     private var isComplete = false
     private var heldAnswers: [String] = []
     /// A client may offer again before the candidates of an answer are found.
-    private static let maximumHeld = 8
+    package static let maximumHeld = 8
     /// True: answers go out at once, and each candidate is a message of its own.
     private var trickles: Bool
 
-    init(trickles: Bool) {
+    package init(trickles: Bool) {
         self.trickles = trickles
     }
 
-    mutating func add(answer: String) -> [ServerMessage] {
+    package mutating func add(answer: String) -> [ServerMessage] {
         begin(answer.split(whereSeparator: \.isNewline).first { $0.hasPrefix("a=ice-ufrag:") }.map { $0.dropFirst(12) })
         heldAnswers.append(answer)
         return trickles || isComplete || heldAnswers.count >= Self.maximumHeld ? releaseAnswers() : []
     }
 
     /// - Parameter candidate: Nil marks the end of candidates.
-    mutating func add(_ candidate: CandidateMessage?) -> [ServerMessage] {
+    package mutating func add(_ candidate: CandidateMessage?) -> [ServerMessage] {
         if trickles { return [.iceCandidate(candidate)] }
         guard let candidate else {
             isComplete = true

@@ -133,7 +133,7 @@ final class CameraReceivers: @unchecked Sendable {
         audio = nil
         do throws(GStreamerError) {
             guard let decoder = try AudioDecoderBin.make(encodingName: name) else {
-                return joints.onUnusableAudio(Self.unusable(name))
+                return joints.onUnusableAudio(Self.unusable(name.printable(limit: 32)))
             }
             let entry = joint.makeEntry {}
             audio = Receiver(codec: name, elements: [decoder], entry: entry)
@@ -145,6 +145,6 @@ final class CameraReceivers: @unchecked Sendable {
     }
 
     static func unusable(_ encodingName: String) -> String {
-        "it is \(encodingName.printable(limit: 32)), which is not received. It must be AAC, G.711 or Opus"
+        "it is \(encodingName), which is not received. It must be AAC, G.711 or Opus"
     }
 }

@@ -3,6 +3,7 @@
 //
 // Every method runs on the camera's queue unless it says otherwise, or before and after that queue works.
 import DecartProtocol
+import DecartSession
 import Dispatch
 import GStreamerKit
 import ICE
@@ -58,6 +59,8 @@ final class LiveCamera: @unchecked Sendable {
     private let host: Host
     private let video: StreamJoint
     private let audio: StreamJoint?
+    /// Knows the secrets of all views, for the log of their layers.
+    private let redactor = RunRedactor([])
     private let loggers: SessionLoggers
 
     private var machine: LiveViewMachine
@@ -79,7 +82,7 @@ final class LiveCamera: @unchecked Sendable {
         _ = try settings.access.configuration(audio: nil, encoded: settings.encodedCodecs?())
         video = StreamJoint(name: "video")
         audio = settings.takesAudio ? StreamJoint(name: "audio") : nil
-        loggers = SessionLoggers(host.element.unowned.name)
+        loggers = SessionLoggers(host.element.unowned.name).guarded(by: redactor)
         machine = LiveViewMachine(gatheringLimit: settings.service.gatheringLimit)
         for (name, joint) in [("src", video), ("audio_src", audio)] as [(String, StreamJoint?)] {
             guard let joint else { continue }
@@ -175,16 +178,22 @@ final class LiveCamera: @unchecked Sendable {
             video: video, audio: withAudio ? audio : nil, onFirst: { onEvent(.firstFrame(view: number)) },
             onUnusableAudio: { onEvent(.audioUnusable(view: number, reason: $0)) })
         let exchange: any OfferExchange
+        var redacting: @Sendable (String) -> String = { $0 }
         switch settings.service {
         case .signals(let requests):
             exchange = SignalExchange(host.element, requests, view: number, onEvent: onEvent)
         case .whep(let configuration):
             let hasRelays = settings.access.connection.iceServers.contains { $0.kind == .turn }
             let isFirst = !hasRelays && !named.withLock { $0.contains { $0.kind == .turn } }
+            let resource = try configuration()
+            let token = resource.token.map { [$0] } ?? []
+            resource.url.secrets(token).forEach(redactor.add)
+            redacting = { resource.url.redacting($0, token) ?? TextRedactor.mark }
             exchange = WHEPExchange(
-                try configuration(), view: number,
+                resource, view: number,
                 onServers: { [weak self] in self?.learn($0) == true && isFirst }, onEvent: onEvent)
         case .rtsp(let camera):
+            camera.url.secrets.forEach(redactor.add)
             return try RTSPView(
                 camera, number: number, in: bin, joints, encodedCodecs: settings.encodedCodecs?(),
                 logger: loggers.media, perform: { [host] in host.perform(nil, $0) }, onEvent: onEvent)
@@ -201,7 +210,7 @@ final class LiveCamera: @unchecked Sendable {
         configuration.loggers = loggers.transport.naming("camera")
         return try OfferedView(
             configuration, number: number, in: bin, joints, decodes: settings.encodedCodecs == nil, talkback: talkback,
-            exchange: exchange, logger: loggers.media, host: host, onEvent: onEvent)
+            exchange: exchange, redacting: redacting, logger: loggers.media, host: host, onEvent: onEvent)
     }
 
     /// Joins our ICE servers and the camera's, as in a room: the agent uses only one STUN server, preferably the camera's, and
@@ -217,6 +226,7 @@ final class LiveCamera: @unchecked Sendable {
     /// - Returns: false if no TURN server is among them.
     private func learn(_ links: [ICEServerLink]) -> Bool {
         let connection = settings.access.connection
+        links.compactMap(\.credential).forEach { redactor.add($0.reveal()) }
         let named = links.compactMap {
             connection.serverNamedByPeer($0.url, username: $0.username, credential: $0.credential?.reveal())
         }
@@ -229,7 +239,7 @@ final class LiveCamera: @unchecked Sendable {
         do {
             try view.connect(grant)
         } catch {
-            handle(.failed(view: number, LiveViewFailure(reason: Self.text(error))))
+            handle(.failed(view: number, LiveViewFailure(reason: view.redacting(Self.text(error)))))
         }
     }
 

@@ -10,6 +10,7 @@ final class OfferedView: LiveView, @unchecked Sendable {
     private let host: LiveCamera.Host
     private let onEvent: @Sendable (LiveViewMachine.Event) -> Void
     private let exchange: any OfferExchange
+    private let redact: @Sendable (String) -> String
     private let connection: CameraConnection
     private let offer: OfferText
     /// Gathered and not handed over.
@@ -26,13 +27,16 @@ final class OfferedView: LiveView, @unchecked Sendable {
     }
 
     /// - Parameters:
+    ///   - redacting: takes secrets out of a text that the camera may have written.
     ///   - onEvent: called on any thread.
     init(
         _ configuration: PeerConnectionConfiguration, number: Int, in bin: Bin, _ joints: CameraReceivers.Joints,
-        decodes: Bool, talkback: AudioTrack?, exchange: any OfferExchange, logger: Logger, host: LiveCamera.Host,
+        decodes: Bool, talkback: AudioTrack?, exchange: any OfferExchange,
+        redacting: @escaping @Sendable (String) -> String, logger: Logger, host: LiveCamera.Host,
         onEvent: @escaping @Sendable (LiveViewMachine.Event) -> Void
     ) throws {
         (self.number, self.exchange, self.host, self.onEvent) = (number, exchange, host, onEvent)
+        redact = redacting
         let own = Own()
         connection = try CameraConnection(
             configuration, number: number, in: bin, joints, decodes: decodes, talkback: talkback, logger: logger,
@@ -67,10 +71,10 @@ final class OfferedView: LiveView, @unchecked Sendable {
 
     func failure(_ error: Message) -> LiveViewFailure? {
         guard connection.posted(error) else { return nil }
-        return LiveViewFailure(reason: error.problem?.text ?? LiveCamera.noText)
+        return LiveViewFailure(reason: redacting(error.problem?.text ?? LiveCamera.noText))
     }
 
-    func redacting(_ text: String) -> String { text }
+    func redacting(_ text: String) -> String { redact(text) }
 
     private func handle(_ event: PeerConnectionEvent) {
         guard !isClosed else { return }
@@ -84,11 +88,11 @@ final class OfferedView: LiveView, @unchecked Sendable {
             if isRequested { addLater() } else { onEvent(.gathered(view: number)) }
         case .codecArrived(let codec):
             do { try connection.change(to: codec) } catch {
-                onEvent(.failed(view: number, LiveViewFailure(reason: LiveCamera.text(error))))
+                onEvent(.failed(view: number, LiveViewFailure(reason: redacting(LiveCamera.text(error)))))
             }
         case .stateChanged(.failed(let error)):
             let isClose = error == .closedByPeer
-            onEvent(.failed(view: number, LiveViewFailure(reason: error.message, isClose: isClose)))
+            onEvent(.failed(view: number, LiveViewFailure(reason: redacting(error.message), isClose: isClose)))
         case .stateChanged, .iceConnected, .iceRestarted, .disconnected, .reconnected, .bitrateTarget, .streamArrived,
             .relaysMissing:
             break

@@ -18,15 +18,6 @@ struct RTSPCamera: Sendable {
 
 // @unchecked: elements lock themselves; mutable state is in the mutex.
 final class RTSPView: LiveView, @unchecked Sendable {
-    private struct State {
-        var video: VideoCodec?
-        var hasAudio = false
-        /// The encoding of audio that is wanted and cannot be received.
-        var unusableAudio: String?
-        /// Encodings of video that cannot be received.
-        var unusable: [String] = []
-        var isDescribed = false
-    }
     let number: Int
     private let camera: RTSPCamera
     private let parent: Bin
@@ -34,10 +25,9 @@ final class RTSPView: LiveView, @unchecked Sendable {
     private let source: Element
     private let requests: RTSPRequests
     private let receivers: CameraReceivers
-    private let takesAudio: Bool
     /// The codecs in which video is forwarded encoded; nil: it is decoded.
     private let encodedCodecs: [VideoCodec]?
-    private let state = Mutex(State())
+    private let streams: Mutex<RTSPStreams>
     private let onEvent: @Sendable (LiveViewMachine.Event) -> Void
 
     /// Longest wait for a connection or an answer, below the machine's.
@@ -57,7 +47,8 @@ final class RTSPView: LiveView, @unchecked Sendable {
     ) throws(GStreamerError) {
         (self.number, self.camera, self.parent, self.onEvent) = (number, camera, parent, onEvent)
         self.encodedCodecs = encodedCodecs
-        takesAudio = joints.audio != nil
+        streams = Mutex(
+            RTSPStreams(usable: encodedCodecs ?? VideoCodec.receivable, takesAudio: joints.audio != nil))
         receivers = CameraReceivers(
             in: bin, joints, decodes: encodedCodecs == nil, logger: logger, perform: perform,
             onVideo: { result in
@@ -74,8 +65,10 @@ final class RTSPView: LiveView, @unchecked Sendable {
             GValueBox(arguments.last?.caps.flatMap { self?.select($0) } ?? false)
         }
         source.connect("no-more-pads") { [weak self, onUnusableAudio = joints.onUnusableAudio] _ in
-            if let state = self?.state.withLock(\.self), !state.hasAudio, let name = state.unusableAudio {
-                onUnusableAudio(CameraReceivers.unusable(name))
+            if let self, case let streams = self.streams.withLock(\.self), !streams.hasAudio,
+                let name = streams.unusableAudio
+            {
+                onUnusableAudio(CameraReceivers.unusable(self.redacting(name)))
             }
             return nil
         }
@@ -123,7 +116,7 @@ final class RTSPView: LiveView, @unchecked Sendable {
     func redacting(_ text: String) -> String { camera.url.redacting(text) }
 
     private func reason(_ code: ElementProblem.Code?, _ text: String, _ debug: String) -> String {
-        let (state, redirects) = (state.withLock(\.self), requests.redirects)
+        let (streams, redirects) = (streams.withLock(\.self), requests.redirects)
         if let refusal = redirects.refusal { return refusal }
         switch code {
         case .resourceNotAuthorized where redirects.otherHost != nil:
@@ -149,15 +142,16 @@ final class RTSPView: LiveView, @unchecked Sendable {
             let certificate = camera.url.isSecure ? ", or its certificate is not trusted (ca-file)" : ""
             return "it cannot be reached\(certificate)\(suffix)"
         }
-        if state.isDescribed, state.video == nil {
-            if let encodedCodecs, !state.unusable.isEmpty {
+        if streams.isDescribed, streams.video == nil {
+            let names = streams.unusable.joined(separator: ", ")
+            if let encodedCodecs, !names.isEmpty {
                 let taken = encodedCodecs.map(\.encodingName).joined(separator: " or ")
-                return "its video is \(state.unusable.joined(separator: ", ")), and camera-encoded sends \(taken) alone"
+                return "its video is \(names), and camera-encoded sends \(taken) alone"
             }
-            let packages = VideoCodec.decoderPackages(ofEncodings: state.unusable)
-            return state.unusable.isEmpty
+            let packages = VideoCodec.decoderPackages(ofEncodings: streams.unusable)
+            return names.isEmpty
                 ? "it has no video"
-                : "its video is \(state.unusable.joined(separator: ", ")), which is not received. "
+                : "its video is \(names), which is not received. "
                     + (packages.isEmpty ? "It must be H.264, H.265, VP8 or VP9" : "\(packages)".capitalizedFirst)
         }
         return text.withoutFinalPoint + suffix
@@ -165,28 +159,11 @@ final class RTSPView: LiveView, @unchecked Sendable {
 
     // MARK: Streams (on rtspsrc's threads)
 
-    /// Takes the first video that can be received, and the first audio if it is wanted. Any other stream, without an element
-    /// behind it, would end all of them.
     private func select(_ caps: Caps) -> Bool {
         guard let format = caps.first, let name = format.string("encoding-name") else { return false }
-        let isVideo = format.string("media") == "video"
-        let usable = encodedCodecs ?? VideoCodec.receivable
-        let codec = isVideo ? usable.first { $0.encodingName == name } : nil
-        let (isSelected, isFirstVideo) = state.withLock { state in
-            state.isDescribed = true
-            if isVideo {
-                if codec == nil { state.unusable.append(name.printable(limit: 32)) }
-                guard let codec, state.video == nil else { return (false, false) }
-                state.video = codec
-                return (true, true)
-            }
-            guard format.string("media") == "audio", takesAudio, !state.hasAudio else { return (false, false) }
-            state.hasAudio = AudioDecoderBin.isDecodable(encodingName: name)
-            if !state.hasAudio { state.unusableAudio = name }
-            guard state.hasAudio else { return (false, false) }
-            return (true, false)
-        }
-        if isFirstVideo { onEvent(.granted(view: number, LiveViewGrant(answer: ""))) }
+        let media = format.string("media")
+        let isSelected = streams.withLock { $0.select(media, encoding: name) }
+        if isSelected, media == "video" { onEvent(.granted(view: number, LiveViewGrant(answer: ""))) }
         return isSelected
     }
 

@@ -34,7 +34,7 @@ private func redundant(_ bytes: UnsafeRawBufferPointer) {
 private func compound(_ bytes: UnsafeRawBufferPointer) {
     let compound = RTCPCompound(parsing: bytes)
     if let bitrate = compound.remoteBitrateEstimate { precondition(bitrate >= 0) }
-    precondition(compound.nacks.allSatisfy { $0.sequences.count <= 17 * bytes.count / 4 })
+    precondition(compound.nacks.reduce(0) { $0 + $1.sequences.count } < RTCPCompound.maximumRequested + 17)
     var history = SentPacketHistory()
     for sequence: UInt16 in 0..<64 { history.record(sequence: sequence, size: 1200, now: Int64(sequence) * 1000) }
     var (resolver, controller) = (FeedbackAdapter(), CongestionController(range: 100_000...2_000_000, start: 1_000_000))
@@ -58,14 +58,23 @@ private func arrivals(_ bytes: UnsafeRawBufferPointer) {
     var statistics = ReceptionStatistics(clockRate: 90_000)
     var clock = PlayoutClock(clockRate: 90_000, largestLead: .milliseconds(100))
     var recorder = TransportFeedbackRecorder()
+    var (queue, monitor) = (StandingQueue(), RoundTripMonitor())
     var now = Duration.zero
     for at in stride(from: 0, to: bytes.count - 7, by: 8) {
         let sequence = UInt16(bytes[at]) << 8 | UInt16(bytes[at + 1])
         let timestamp = bytes[(at + 2)..<(at + 6)].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
         now += .milliseconds(Int(bytes[at + 6]) << Int(bytes[at + 7] % 8))
         statistics.received(sequence: sequence, timestamp: timestamp, now: now)
-        precondition(clock.time(of: timestamp, arrival: Int64(clamping: now.clockTime)) >= 0)
+        let arrival = Int64(clamping: now.clockTime)
+        precondition(clock.time(of: timestamp, arrival: arrival) >= 0)
+        if let time = clock.time(ofRepetition: timestamp &* 3, arrival: arrival) {
+            precondition((0...arrival + 1_000_000_000).contains(time))
+        }
         recorder.received(sequence, now: now)
+        let oneWay = Int64(truncatingIfNeeded: UInt64(timestamp) << 32 | UInt64(sequence))
+        _ = queue.update(oneWay: oneWay, roundTrip: 100_000, now: arrival / 1000)
+        _ = monitor.update(oneWay, now: arrival / 1000)
+        precondition((0...60_000_000).contains(queue.length))
         let kind = bytes[at + 7]
         _ = buffer.insert(
             sequence, sequence: sequence, endsFrame: kind & 8 != 0, beginsKeyframe: kind & 64 != 0,
