@@ -132,6 +132,63 @@ import Testing
         #expect(verdict == nil)
     }
 
+    private func described(_ turn: Policy.Turn) -> String {
+        switch turn {
+        case .next(let next): "\(next.isKept ? "kept " : "")\(next.frame)"
+        case .waits(let inPlaying): inPlaying ? "waits" : "waits in PAUSED"
+        case .keep: "keep"
+        case .follows: "follows"
+        case .refused: "refused"
+        }
+    }
+
+    @Test func aFrameOfAFileTakesItsTurn() {
+        func turn(_ policy: Policy, isProbed: Bool = false, grows: Bool = false) -> String {
+            var policy = policy
+            return described(policy.turn(arrival(7), isProbed: isProbed, growsWithTime: grows))
+        }
+        var policy = playing(path: false)
+        #expect(turn(policy) == "waits" && turn(policy, grows: true) == "follows")
+        policy.set(isPipe: true)
+        #expect(turn(policy) == "keep" && turn(policy, isProbed: true) == "waits")
+        policy.playing = false
+        #expect(turn(policy) == "waits in PAUSED")
+        policy = playing()
+        #expect(turn(policy) == "7")
+        policy.beginCaps(keeps: true)
+        policy.keep(arrival(1), bytes: 1)
+        #expect(turn(policy) == "kept 1")
+        policy.isStopping = true
+        #expect(turn(policy, grows: true) == "refused")
+    }
+
+    /// A pause, a flush of upstream's or another clock cancels the wait of a frame, which then takes its turn again.
+    @Test func aWaitThatBeginsAgainCountsOnceForTheRateLimit() throws {
+        var policy = playing()
+        policy.set(maximumRate: 5)
+        var seen: [String] = []
+        var next = arrival(0)
+        next.time = 0
+        for _ in 0..<3 {
+            let turn = policy.turn(next, isProbed: false, growsWithTime: false)
+            seen.append(described(turn))
+            if case .next(let admitted) = turn { next = admitted }
+        }
+        var early = arrival(1)
+        early.time = 40 * Self.ms
+        let last = policy.turn(early, isProbed: false, growsWithTime: false)
+        #expect(seen == ["0", "0", "0"] && described(last) == "refused" && policy.counters.framesRateLimited == 1)
+        policy.beginCaps(keeps: true)
+        var late = arrival(9)
+        late.time = 360 * Self.ms
+        policy.keep(late, bytes: 1)
+        for _ in 0..<2 {
+            let kept = policy.takeKept()
+            policy.putBack(try #require(kept), bytes: 1)
+        }
+        #expect(policy.hasKept && policy.counters.framesRateLimited == 1)
+    }
+
     @Test func framesAreKeptOnlyIfNothingButAPathIsMissing() {
         var policy = playing(path: false)
         #expect(!policy.mayKeep)

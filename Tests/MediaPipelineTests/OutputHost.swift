@@ -49,6 +49,14 @@ final class OutputHost: ElementImplementation {
         }
     }
 
+    /// Called with the messages of elements inside.
+    let onMessage = Mutex<(@Sendable (Message) -> Void)?>(nil)
+
+    func handleMessage(_ message: Message) -> Message? {
+        onMessage.withLock { $0 }?(message)
+        return message
+    }
+
     func setProperty(_ name: String, _ value: GValueBox) {}
     func property(_ name: String) -> GValueBox? { nil }
 }

@@ -151,6 +151,19 @@ import WebRTCTransport
         #expect(output.next(60) == "stop")
     }
 
+    @Test func whatDownstreamMakesOfAFrame() {
+        func next(after duty: FlowDuty) -> String {
+            var output = output()
+            output.frame(1, at: 10)
+            _ = output.next(20)
+            output.scheduler.pushed(duty)
+            output.frame(2, at: 60)
+            return output.next(60)
+        }
+        #expect(next(after: .goOn) == "2 at 60" && next(after: .tryAgain) == "2 at 60 discont")
+        #expect(next(after: .end) == "stop" && next(after: .fail) == "stop")
+    }
+
     @Test func endsWithoutFramesEvenWhileItWaits() {
         var output = Output { $0.waits = true }
         output.scheduler.isEnding = true

@@ -2,6 +2,7 @@ import GStreamerKit
 import Log
 import MediaPipeline
 import RTP
+import Synchronization
 import TestSupport
 import Testing
 import WebRTCTransport
@@ -59,7 +60,8 @@ import WebRTCTransport
         init(_ codec: VideoCodec) throws {
             (element, host) = try OutputHost.make()
             let bin = Bin(name: nil)
-            pipeline.add([element, bin])
+            host.handle.unowned.add(bin)
+            pipeline.add(element)
             branch = VideoReceiveBranch(path: 1, output: host.output, followsReceived: true, logger: .none)
             source.setEventFunction { [requests] event in
                 if event.isForceKeyUnit { requests.change { $0 += 1 } }
@@ -85,6 +87,23 @@ import WebRTCTransport
                 _ = source.push(buffer)
                 if packet[1] & 0x80 != 0 { time += 33_333_333 }
             }
+        }
+
+        /// What the branch says of the messages of its elements while they are taken out: true would build them again, nil
+        /// would end the connection.
+        func claimsWhileChanging(_ body: () throws -> Void) rethrows -> [Bool?] {
+            let claims = Watched<[Bool?]>([])
+            let present = Set(host.handle.unowned.allElements.map(\.name))
+            host.onMessage.withLock {
+                $0 = { [branch] message in
+                    guard present.contains(message.sourceName) else { return }
+                    let claim = branch.claims(message)
+                    claims.change { $0.append(claim) }
+                }
+            }
+            defer { host.onMessage.withLock { $0 = nil } }
+            try body()
+            return claims.value
         }
 
         func stop() {
@@ -163,6 +182,23 @@ import WebRTCTransport
             try line.branch.changeCodec()
             line.push(other.packets)
             #expect(line.frames.wait(.seconds(20)) { $0 == 40 }, "\(line.frames.value)")
+        }
+    }
+
+    @Test func whatElementsReportWhileTheyAreTakenOutIsNoFailure() throws {
+        let (vp8, h264) = (
+            try Self.stream(Self.vp8.0, Self.vp8.1, Self.vp8.2, type: Self.vp8.3),
+            try Self.stream(Self.h264.0, Self.h264.1, Self.h264.2, type: Self.h264.3)
+        )
+        try withLine(.vp8) { line in
+            line.begin(vp8)
+            line.push(vp8.packets)
+            #expect(line.frames.wait(.seconds(20)) { $0 == 10 })
+            line.begin(h264)
+            let claims = try line.claimsWhileChanging { try line.branch.changeCodec() }
+            #expect(!claims.isEmpty && claims.allSatisfy { $0 == false }, "\(claims)")
+            line.push(h264.packets)
+            #expect(line.frames.wait(.seconds(20)) { $0 == 20 })
         }
     }
 

@@ -4,14 +4,13 @@
 // sessions.
 //
 // After `start`, captures are created and removed on one queue, which may block in drivers. State that other
-// threads read is in the mutex, which is never held in a call-out.
+// threads read is locked, and the lock is never held in a call-out, nor while a device is released.
 import DecartProtocol
 import EventLoopThreads
 import GStreamerKit
 import MirrorElement
-import Synchronization
 
-// @unchecked: elements lock themselves; mutable state is in the mutex.
+// @unchecked: elements lock themselves; `count` belongs to the queue, and to `start`; the rest is locked.
 final class CameraSwitch: @unchecked Sendable {
     struct Host: Sendable {
         let element: ElementHandle
@@ -45,23 +44,26 @@ final class CameraSwitch: @unchecked Sendable {
         var format: CameraFormat?
         /// The camera of the last request that the queue has not handled yet.
         var requested: Camera?
+        var newest: Capture? { starting ?? current }
         /// The camera that is in use once all requests are handled.
-        var next: Camera? { requested ?? (starting ?? current)?.plan.camera }
+        var next: Camera? { requested ?? newest?.plan.camera }
         /// IDs of cameras that failed. They are used again only after they are plugged in again or selected.
         var lost: Set<String> = []
         var monitor: DeviceMonitor?
-        var captures = 0
         /// Captures being removed, whose bus messages are ignored.
         var beingRemoved: [Capture] = []
 
-        mutating func leave(_ capture: Capture?) {
-            guard let capture else { return }
+        @discardableResult mutating func leave(_ capture: Capture?) -> Capture? {
+            guard let capture else { return nil }
             if current === capture { current = nil }
             if starting === capture { starting = nil }
             beingRemoved.append(capture)
+            return capture
         }
     }
-    private let state = Mutex(State())
+    private let state = StateLock(State())
+    /// Captures made so far.
+    private var count = 0
     private let queue = SerialQueue(label: "decart-camera")
     private let host: Host
     /// Timeout for a camera's first frame.
@@ -69,11 +71,14 @@ final class CameraSwitch: @unchecked Sendable {
 
     init(_ host: Host) { self.host = host }
 
-    /// Runs work on the queue unless the element has stopped. Retains the element during the work, because a handler of
-    /// the application that is called from there may drop the last reference.
-    private func perform(after delay: Duration? = nil, _ work: @escaping @Sendable (CameraSwitch) -> Void) {
+    /// Runs work on the queue unless the element has stopped, if the condition holds then. Retains the element during the
+    /// work, because a handler of the application that is called from there may drop the last reference.
+    private func perform(
+        after delay: Duration? = nil, if isDue: @escaping @Sendable (State) -> Bool = { $0.isUp },
+        _ work: @escaping @Sendable (CameraSwitch) -> Void
+    ) {
         let item = { @Sendable [weak self] in
-            guard let self, self.state.withLock(\.isUp) else { return }
+            guard let self, self.state.withLock({ $0.isUp && isDue($0) }) else { return }
             withExtendedLifetime(self.host.element.retained) { work(self) }
         }
         if let delay { queue.schedule(after: delay, item) } else { queue.async(item) }
@@ -81,18 +86,21 @@ final class CameraSwitch: @unchecked Sendable {
 
     private var isAutomatic: Bool { host.settings().source == SourceSettings.automatic }
     var currentCamera: Camera? { state.withLock(\.current)?.plan.camera }
-    /// `stop-capture` has not released it.
-    var isRequested: Bool { state.withLock(\.isRequested) }
+    /// Frames are to come: `stop-capture` has not released the camera, and it does not have to dial in.
+    var expectsFrames: Bool { state.withLock { $0.isRequested && $0.newest?.plan.live == nil } }
     /// The camera that answers offers; nil with another source.
-    var liveCamera: LiveCamera? { state.withLock { $0.starting ?? $0.current }?.plan.live }
+    var liveCamera: LiveCamera? { state.withLock(\.newest)?.plan.live }
 
     // MARK: State changes
 
     /// Called in READY to PAUSED, before the parent class. Throws the error to post.
     func start() throws(ElementProblem) {
-        state.withLock { $0.isUp = true }
         if isAutomatic { watchDevices() }
-        if state.withLock(\.wantsCapture) {
+        let wantsCapture = state.withLock { state in
+            state.isUp = true
+            return state.wantsCapture
+        }
+        if wantsCapture {
             do throws(ElementProblem) {
                 let capture = try make(try plan())
                 state.withLock { $0.current = capture }
@@ -131,25 +139,21 @@ final class CameraSwitch: @unchecked Sendable {
         monitor?.stop()
         guard queue.isCurrent else {
             return queue.sync { [self, element = host.element.retained] in
-                withExtendedLifetime(element) {
-                    leaveAll()
-                    removeLeaving()
-                }
+                withExtendedLifetime(element) { leaveAll().forEach(remove) }
             }
         }
-        leaveAll()
-        queue.async { [element = host.element.retained] in withExtendedLifetime(element) { self.removeLeaving() } }
+        let leaving = leaveAll()
+        queue.async { [element = host.element.retained] in
+            withExtendedLifetime(element) { leaving.forEach(self.remove) }
+        }
     }
 
-    private func leaveAll() {
+    private func leaveAll() -> [Capture] {
         state.withLock { state in
             (state.chosen, state.format, state.requested, state.lost) = (nil, nil, nil, [])
             for capture in [state.current, state.starting] { state.leave(capture) }
+            return state.beingRemoved
         }
-    }
-
-    private func removeLeaving() {
-        for capture in state.withLock(\.beingRemoved) { remove(capture) }
     }
 
     // MARK: Choice of the source
@@ -188,9 +192,8 @@ final class CameraSwitch: @unchecked Sendable {
         LiveCamera.Host(
             element: host.element, log: host.log,
             perform: { [weak self] delay, work in
-                self?.perform(after: delay.map { .nanoseconds(Int(clamping: $0.clockTime)) }) { cameras in
-                    if cameras.state.withLock(\.isRunning) { work() }
-                }
+                let delay = delay.map { Duration.nanoseconds(Int(clamping: $0.clockTime)) }
+                self?.perform(after: delay, if: { $0.isRunning }) { _ in work() }
             })
     }
 
@@ -237,11 +240,8 @@ final class CameraSwitch: @unchecked Sendable {
     // MARK: Captures (on the queue, or in `start`)
 
     private func make(_ plan: CapturePlan) throws(ElementProblem) -> Capture {
-        let number = state.withLock { state in
-            state.captures &+= 1
-            return state.captures
-        }
-        let capture = try Capture(plan, number: number)
+        count &+= 1
+        let capture = try Capture(plan, number: count)
         do throws(GStreamerError) {
             try capture.attach(
                 to: host.element, selector: host.selector, onFirst: { [weak self] in self?.arrived($0) },
@@ -261,12 +261,14 @@ final class CameraSwitch: @unchecked Sendable {
 
     /// Starts a new source. The current one delivers until the first frame of the new one.
     private func change(to plan: CapturePlan) {
-        dropComing()
-        if let current = state.withLock(\.current), let camera = current.plan.camera, camera.id == plan.camera?.id {
+        let (starting, current) = state.withLock { state in
             // A camera can be opened only once.
-            release(current)
+            let isSame = plan.camera != nil && state.current?.plan.camera?.id == plan.camera?.id
+            return (state.leave(state.starting), isSame ? state.leave(state.current) : nil)
         }
-        // `release` notifies the application, whose handler may have stopped the element.
+        if let starting { remove(starting) }
+        if let current { removeCurrent(current) }
+        // The application has been notified, and its handler may have stopped the element.
         guard state.withLock(\.isRunning) else { return }
         host.log(.info, host.element.unowned, "starting \(plan.label)")
         do throws(ElementProblem) {
@@ -285,10 +287,9 @@ final class CameraSwitch: @unchecked Sendable {
     }
 
     private func awaitFirst(_ capture: Capture) {
-        perform(after: Self.startTimeout) { [weak capture] camera in
-            guard let capture, !capture.hasDelivered,
-                camera.state.withLock({ $0.isRunning && $0.starting === capture })
-            else { return }
+        let isDue = { @Sendable [weak capture] (state: State) in state.isRunning && state.starting === capture }
+        perform(after: Self.startTimeout, if: isDue) { [weak capture] camera in
+            guard let capture, !capture.hasDelivered else { return }
             // No frames are due in PAUSED.
             if camera.host.element.unowned.state() == .playing {
                 camera.lost(capture, "it delivered no frame within 5 s")
@@ -301,8 +302,9 @@ final class CameraSwitch: @unchecked Sendable {
     /// A driver that hangs, or a grabber without a signal, sends nothing and no error.
     private func watch(_ capture: Capture) {
         guard capture.plan.camera != nil else { return }
-        perform(after: .seconds(1)) { [weak capture] camera in
-            guard let capture, camera.state.withLock({ $0.isRunning && $0.current === capture }) else { return }
+        let isDue = { @Sendable [weak capture] (state: State) in state.isRunning && state.current === capture }
+        perform(after: .seconds(1), if: isDue) { [weak capture] camera in
+            guard let capture else { return }
             guard capture.hasStopped(isDue: camera.host.element.unowned.state() == .playing) else {
                 return camera.watch(capture)
             }
@@ -310,17 +312,7 @@ final class CameraSwitch: @unchecked Sendable {
         }
     }
 
-    private func dropComing() {
-        let starting = state.withLock { state in
-            let starting = state.starting
-            state.leave(starting)
-            return starting
-        }
-        if let starting { remove(starting) }
-    }
-
-    private func release(_ capture: Capture) {
-        state.withLock { $0.leave(capture) }
+    private func removeCurrent(_ capture: Capture) {
         remove(capture)
         host.onChange()
     }
@@ -336,8 +328,7 @@ final class CameraSwitch: @unchecked Sendable {
     private func finishStart(_ capture: Capture) {
         let old = state.withLock { state -> Capture? in
             guard state.starting === capture else { return nil }
-            let old = state.current
-            state.leave(old)
+            let old = state.leave(state.current)
             (state.current, state.starting) = (capture, nil)
             return old
         }
@@ -374,8 +365,7 @@ final class CameraSwitch: @unchecked Sendable {
 
     /// Called on a device provider's thread.
     private func deviceChanged(_ device: Device, _ isThere: Bool) {
-        perform { cameras in
-            guard cameras.state.withLock(\.isRunning) else { return }
+        perform(if: { $0.isRunning }) { cameras in
             let camera = Camera(device, positions: cameras.host.settings().devicePositions)
             if isThere { cameras.cameraCame(camera) } else { cameras.cameraWent(camera) }
         }
@@ -403,25 +393,28 @@ final class CameraSwitch: @unchecked Sendable {
     private func cameraWent(_ camera: Camera) {
         let captures = state.withLock { [$0.current, $0.starting].compactMap { $0 } }
         for capture in captures where capture.plan.camera?.id == camera.id { lost(capture, "it was unplugged") }
-        // Plugged in again, a camera gets another chance.
-        state.withLock { _ = $0.lost.remove(camera.id) }
     }
 
     /// Runs on the queue.
     private func lost(_ capture: Capture, _ why: String) {
-        let (isOurs, isCurrent) = state.withLock { state in
-            (state.isRunning && (state.current === capture || state.starting === capture), state.current === capture)
+        let (isNews, isCurrent) = state.withLock { state -> (Bool, Bool) in
+            let isCurrent = state.current === capture
+            guard state.isRunning, isCurrent || state.starting === capture, capture.plan.camera != nil || !isCurrent,
+                capture.lose()
+            else { return (false, isCurrent) }
+            if let camera = capture.plan.camera { state.lost.insert(camera.id) }
+            state.leave(capture)
+            return (true, isCurrent)
         }
-        guard isOurs, capture.plan.camera != nil || !isCurrent, capture.lose() else { return }
+        guard isNews else { return }
         guard let camera = capture.plan.camera else {
-            dropComing()
+            remove(capture)
             let text = "The new source failed: \(why). The former one stays in use."
             return host.element.unowned.postWarning(ElementProblem(.resourceFailed, text))
         }
-        state.withLock { _ = $0.lost.insert(camera.id) }
-        release(capture)
-        guard state.withLock(\.isRunning) else { return }
-        let hasOther = state.withLock { $0.current != nil || $0.starting != nil }
+        removeCurrent(capture)
+        let (isRunning, hasOther) = state.withLock { ($0.isRunning, $0.newest != nil) }
+        guard isRunning else { return }
         let rest = cameras()
         let next = hasOther ? nil : rest.first { $0.side == camera.side } ?? rest.first
         let then =
@@ -488,16 +481,18 @@ final class CameraSwitch: @unchecked Sendable {
     /// Called when the property `source` has been set: the new source takes over with its first frame. The parts around a
     /// network camera are made when the element starts.
     func sourceChanged() {
-        perform { cameras in
-            guard cameras.state.withLock(\.isRunning) else { return }
+        perform(if: { $0.isRunning }) { cameras in
             let live = try? cameras.host.live()
             guard cameras.liveCamera == nil, live == nil else {
                 let text = "A source that is or was a network camera changes at the next start of the element."
                 return cameras.host.element.unowned.postWarning(ElementProblem(.resourceSettings, text))
             }
-            cameras.state.withLock { ($0.chosen, $0.format, $0.requested) = (nil, nil, nil) }
-            if cameras.isAutomatic, cameras.state.withLock({ $0.monitor == nil }) { cameras.watchDevices() }
-            if cameras.state.withLock(\.wantsCapture) { cameras.retake() }
+            let (isWatching, wantsCapture) = cameras.state.withLock { state in
+                (state.chosen, state.format, state.requested) = (nil, nil, nil)
+                return (state.monitor != nil, state.wantsCapture)
+            }
+            if cameras.isAutomatic, !isWatching { cameras.watchDevices() }
+            if wantsCapture { cameras.retake() }
         }
     }
 
@@ -519,11 +514,11 @@ final class CameraSwitch: @unchecked Sendable {
         guard isNow else { return }
         perform { cameras in
             defer { cameras.state.withLock { if $0.requested?.id == camera.id { $0.requested = nil } } }
-            guard cameras.state.withLock({ $0.isRunning && $0.wantsCapture && $0.chosen?.id == camera.id })
-            else { return }
-            let busy = cameras.state.withLock { $0.starting ?? $0.current }?.plan.camera?.id
-            if busy == camera.id, format == nil { return }
-            cameras.change(to: cameras.plan(for: camera, cameras.host.settings()))
+            let isDue = cameras.state.withLock { state in
+                state.isRunning && state.wantsCapture && state.chosen?.id == camera.id
+                    && (state.newest?.plan.camera?.id != camera.id || format != nil)
+            }
+            if isDue { cameras.change(to: cameras.plan(for: camera, cameras.host.settings())) }
         }
     }
 
@@ -535,17 +530,14 @@ final class CameraSwitch: @unchecked Sendable {
 
     private func change(_ body: (inout State) -> Void) {
         state.withLock { body(&$0) }
-        perform { cameras in
-            let (isRunning, wanted, current, starting) = cameras.state.withLock {
-                ($0.isRunning, $0.wantsCapture, $0.current, $0.starting)
+        perform(if: { $0.isRunning }) { cameras in
+            let (leaving, current, isIdle) = cameras.state.withLock { state -> (Capture?, Capture?, Bool) in
+                guard !state.wantsCapture else { return (nil, nil, state.newest == nil) }
+                return (state.leave(state.starting), state.leave(state.current), false)
             }
-            guard isRunning else { return }
-            if !wanted {
-                cameras.dropComing()
-                if let current { cameras.release(current) }
-            } else if current == nil, starting == nil {
-                cameras.retake()
-            }
+            if let leaving { cameras.remove(leaving) }
+            if let current { cameras.removeCurrent(current) }
+            if isIdle { cameras.retake() }
         }
     }
 }

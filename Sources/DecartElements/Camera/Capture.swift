@@ -37,21 +37,19 @@ struct CapturePlan: Sendable {
     }
 }
 
-// @unchecked: elements and pads lock themselves; the rest is in the mutex or confined to the switch's queue.
+// @unchecked: elements, pads and the mutex lock themselves; `silence` belongs to the switch's queue, `isMoved` to the streaming
+// thread.
 final class Capture: @unchecked Sendable {
     let plan: CapturePlan
     private let bin: Bin
     private let output: GhostPad
     private var audioOutput: GhostPad?
 
-    private struct State {
-        var selectorPad: Pad?
-        var frames: UInt64 = 0
-        var silence = SilenceWatch()
-        var isMoved = false
-        var isLost = false
-    }
-    private let state = Mutex(State())
+    private let selectorPad = Mutex<Pad?>(nil)
+    private let frames = Atomic<UInt64>(0)
+    private let isMarkedLost = Atomic(false)
+    private var silence = SilenceWatch()
+    private var isMoved = false
 
     /// - Parameter number: makes the bin's name unique in the element, for logs and graphs.
     init(_ plan: CapturePlan, number: Int) throws(ElementProblem) {
@@ -116,11 +114,7 @@ final class Capture: @unchecked Sendable {
             switch item {
             case .buffer(let buffer):
                 if !self.hasDelivered, self.isBehind(buffer, own, element.unowned) { return .drop }
-                let isFirst = self.state.withLock { state in
-                    state.frames &+= 1
-                    return state.frames == 1
-                }
-                if isFirst { onFirst(self) }
+                if self.frames.wrappingAdd(1, ordering: .relaxed).oldValue == 0 { onFirst(self) }
                 return .pass
             case .event(let event): return event.kind == .eos && !onEnd(self) ? .drop : .pass
             case .query: return .pass
@@ -132,7 +126,7 @@ final class Capture: @unchecked Sendable {
         guard let pad = selector.requestPad("sink_%u") else {
             throw GStreamerError(.linkFailed, "the selector has no pad for another source")
         }
-        state.withLock { $0.selectorPad = pad }
+        selectorPad.withLock { $0 = pad }
         try output.link(pad)
         if case .live(let camera, let entry?) = plan.kind, let source = camera.bin.staticPad("audio_src") {
             let pad = try GhostPad(name: "audio_src", target: source)
@@ -148,7 +142,7 @@ final class Capture: @unchecked Sendable {
     private func isBehind(_ buffer: Buffer, _ pad: Pad, _ element: Element) -> Bool {
         guard plan.camera == nil, let now = element.currentRunningTime,
             let time = buffer.pts.flatMap({ pad.stickySegment?.runningTime(of: $0) }),
-            now > time &+ 2_000_000_000, state.withLock({ !exchange(&$0.isMoved, with: true) })
+            now > time &+ 2_000_000_000, !exchange(&isMoved, with: true)
         else { return false }
         pad.setOffset(Int64(clamping: now &- time))
         return true
@@ -163,26 +157,26 @@ final class Capture: @unchecked Sendable {
     /// Makes the selector forward this capture, once a frame that the one before it pushes is through: behind the caps of
     /// this one, elements would misread it.
     func activate(_ selector: Element, after last: Capture?) {
-        guard let pad = state.withLock(\.selectorPad) else { return }
+        guard let pad = selectorPad.withLock({ $0 }) else { return }
         let activate = { selector.set("active-pad", GValueBox(object: pad)) }
-        if let before = last?.state.withLock(\.selectorPad) { before.betweenPushes(activate) } else { activate() }
+        if let before = last?.selectorPad.withLock({ $0 }) { before.betweenPushes(activate) } else { activate() }
     }
 
     func remove(from parent: Bin, selector: Element) {
         plan.live?.stop()
         if let audioOutput, let entry = audioOutput.peer { audioOutput.unlink(entry) }
         parent.takeOut([bin])
-        if let pad = state.withLock({ $0.selectorPad.take() }) { selector.releaseRequestPad(pad) }
+        if let pad = selectorPad.withLock({ $0.take() }) { selector.releaseRequestPad(pad) }
     }
 
     func posted(_ message: Message) -> Bool { message.isFrom(within: bin) }
 
     /// Marks the capture as lost. Returns false if it already was.
-    func lose() -> Bool { state.withLock { !exchange(&$0.isLost, with: true) } }
-    var isLost: Bool { state.withLock(\.isLost) }
-    var hasDelivered: Bool { state.withLock(\.frames) > 0 }
+    func lose() -> Bool { !isMarkedLost.exchange(true, ordering: .relaxed) }
+    var isLost: Bool { isMarkedLost.load(ordering: .relaxed) }
+    var hasDelivered: Bool { frames.load(ordering: .relaxed) > 0 }
 
     /// Call once a second.
     /// - Returns: true once, when the frames have stopped.
-    func hasStopped(isDue: Bool) -> Bool { state.withLock { $0.silence.add(count: $0.frames, isDue: isDue) } }
+    func hasStopped(isDue: Bool) -> Bool { silence.add(count: frames.load(ordering: .relaxed), isDue: isDue) }
 }

@@ -5,7 +5,7 @@ import MediaPipeline
 import MirrorElement
 import Synchronization
 
-// @unchecked: elements lock themselves; mutable state is in the mutex.
+// @unchecked: elements lock themselves; `stream` belongs to one thread; the rest is in the mutex.
 final class CropStage: @unchecked Sendable {
     let elements: [Element]
     private let plain: Element
@@ -13,20 +13,29 @@ final class CropStage: @unchecked Sendable {
     /// Formats that videocrop can crop and the mirror can flip; the usual formats of a camera pass without conversion.
     private static let formats = Set(Mirror.formats).intersection(PlainFormats.cropped).sorted()
 
-    private struct State {
+    private struct Wishes: Sendable {
         var request = CropRequest.all
         var orientation = TransformSettings.OrientationChoice.auto
+        /// Counts how often `orientation` has been set.
+        var orientations = 0
         /// The model's size, in landscape or portrait; nil keeps the shape, because letterbox and stretch use the whole
         /// frame.
         var target: (width: Int, height: Int)?
+    }
+    private let wishes = Mutex(Wishes())
+
+    /// Only the streaming thread uses this, and `reset` while there is none.
+    private struct Stream {
         var input: VideoInfo?
         /// Caps of the filter behind the converter.
         var formats = PlainFormats.caps(for: nil, among: CropStage.formats)
         var tags = TaggedOrientation()
         var applied = Margins()
         var isPortrait: Bool?
+        /// That of `Wishes` to which `isPortrait` belongs.
+        var orientations = 0
     }
-    private let state = Mutex(State())
+    private var stream = Stream()
     private let onShape: @Sendable (_ isPortrait: Bool) -> Void
     private let onShortage: @Sendable (_ bytes: Int, _ needed: Int) -> Void
 
@@ -40,7 +49,7 @@ final class CropStage: @unchecked Sendable {
         (self.onShape, self.onShortage) = (onShape, onShortage)
         let unify = try Element(factory: "videoconvert", name: "camera-unify")
         plain = try Element(factory: "capsfilter", name: "camera-plain")
-        plain.set("caps", caps: try Caps(state.withLock(\.formats)))
+        plain.set("caps", caps: try Caps(stream.formats))
         crop = try Element(factory: "videocrop", name: "camera-crop")
         elements = [unify, plain, crop]
         for element in elements { element.set("qos", false) }
@@ -57,7 +66,7 @@ final class CropStage: @unchecked Sendable {
                 if let flat { return .replaceEvent(flat) }
             case .buffer(let buffer):
                 // The elements of the stage map frames by their caps alone.
-                if let self, let (bytes, needed) = self.state.withLock(\.input)?.shortage(ofArriving: buffer) {
+                if let self, let (bytes, needed) = self.stream.input?.shortage(ofArriving: buffer) {
                     self.onShortage(bytes, needed)
                     return .drop
                 }
@@ -69,24 +78,16 @@ final class CropStage: @unchecked Sendable {
         }
     }
 
-    func set(request: CropRequest) { state.withLock { $0.request = request } }
+    func set(request: CropRequest) { wishes.withLock { $0.request = request } }
 
-    func set(target: (width: Int, height: Int)?) { state.withLock { $0.target = target } }
+    func set(target: (width: Int, height: Int)?) { wishes.withLock { $0.target = target } }
 
     func set(orientation: TransformSettings.OrientationChoice) {
-        state.withLock {
-            $0.orientation = orientation
-            $0.isPortrait = nil
-        }
+        wishes.withLock { ($0.orientation, $0.orientations) = (orientation, $0.orientations &+ 1) }
     }
 
     /// Called before another start.
-    func reset() {
-        state.withLock {
-            ($0.input, $0.isPortrait) = (nil, nil)
-            $0.tags = TaggedOrientation()
-        }
-    }
+    func reset() { (stream.input, stream.isPortrait, stream.tags) = (nil, nil, TaggedOrientation()) }
 
     private func apply(_ event: Event) {
         switch event.kind {
@@ -94,46 +95,40 @@ final class CropStage: @unchecked Sendable {
             // The probe sees the caps of encoded frames too, which bypass the stage.
             let info = event.caps.flatMap { $0.first?.name == CameraFormat.raw ? VideoInfo(caps: $0) : nil }
             let formats = PlainFormats.caps(for: info, among: Self.formats)
-            let changes = state.withLock { state in
-                state.input = info
-                return exchange(&state.formats, with: formats) != formats
-            }
+            stream.input = info
             // Even equal caps would make upstream negotiate again.
-            if changes, let caps = try? Caps(formats) { plain.set("caps", caps: caps) }
+            if exchange(&stream.formats, with: formats) != formats, let caps = try? Caps(formats) {
+                plain.set("caps", caps: caps)
+            }
             // Margins for the old size may leave nothing of the new one.
             applyGeometry()
-        case .streamStart, .tag: state.withLock { $0.tags.update(event) }
+        case .streamStart, .tag: stream.tags.update(event)
         default: break
         }
     }
 
     /// Runs on the streaming thread, between frames.
     private func applyGeometry() {
-        let (margins, shape) = state.withLock { state -> (Margins?, Bool?) in
-            guard let input = state.input else { return (nil, nil) }
-            let shape = FrameGeometry(
-                width: input.width, height: input.height, pixelAspectRatio: input.pixelAspectRatio,
-                isTurned: state.tags.current.swapsSides)
-            var margins = shape.margins(state.request)
-            let isPortrait: Bool
-            switch state.orientation {
-            case .auto: isPortrait = shape.isPortrait(margins)
-            case .landscape: isPortrait = false
-            case .portrait: isPortrait = true
+        guard let input = stream.input else { return }
+        let wishes = self.wishes.withLock { $0 }
+        let shape = FrameGeometry(
+            width: input.width, height: input.height, pixelAspectRatio: input.pixelAspectRatio,
+            isTurned: stream.tags.current.swapsSides)
+        var margins = shape.margins(wishes.request)
+        let isPortrait =
+            switch wishes.orientation {
+            case .auto: shape.isPortrait(margins)
+            case .landscape: false
+            case .portrait: true
             }
-            if let (width, height) = state.target {
-                let (short, long) = (min(width, height), max(width, height))
-                margins = shape.margins(toFill: isPortrait ? (short, long) : (long, short), within: margins)
-            }
-            let changes = (
-                margins == state.applied ? nil : margins,
-                state.orientation == .auto && state.isPortrait != isPortrait ? isPortrait : nil
-            )
-            (state.applied, state.isPortrait) = (margins, isPortrait)
-            return changes
+        if let (width, height) = wishes.target {
+            let (short, long) = (min(width, height), max(width, height))
+            margins = shape.margins(toFill: isPortrait ? (short, long) : (long, short), within: margins)
         }
-        if let shape { onShape(shape) }
-        guard let margins else { return }
+        let isNew = exchange(&stream.isPortrait, with: isPortrait) != isPortrait
+        let isSet = exchange(&stream.orientations, with: wishes.orientations) != wishes.orientations
+        if wishes.orientation == .auto, isNew || isSet { onShape(isPortrait) }
+        guard exchange(&stream.applied, with: margins) != margins else { return }
         crop.set("left", margins.left)
         crop.set("top", margins.top)
         crop.set("right", margins.right)

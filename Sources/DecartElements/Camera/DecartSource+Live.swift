@@ -4,7 +4,6 @@ import GStreamerKit
 import MediaPipeline
 import RTP
 import Signalling
-import Synchronization
 import WebRTCTransport
 
 extension DecartSource {
@@ -12,13 +11,14 @@ extension DecartSource {
     func liveCamera(_ transform: Element) throws(ElementProblem) -> (LiveCamera.Settings, audioEntry: Pad?)? {
         let (settings, entry, isEncoded) = state.withLock { ($0.settings, $0.cameraAudio, $0.bypass != nil) }
         guard settings.isLiveCamera, let transform = transform.implementation as? DecartTransform else { return nil }
+        let session = transform.settings
         let service: LiveCamera.Service
         let label: String
         let access: MediaAccess
         do {
             let rtsp = RTSPURL.isRTSP(settings.source) ? try RTSPURL(settings.source) : nil
             let url = try settings.whepURL.map { text throws(ProtocolError) in try HTTPURL(whep: text) }
-            access = try transform.mediaAccess(isLocal: url?.isLocal ?? false)
+            access = try MediaAccess(session, isLocal: url?.isLocal ?? false)
             if let rtsp {
                 guard !rtsp.isSecure || GStreamerRuntime.supportsTLS else {
                     throw ElementProblem(
@@ -27,7 +27,7 @@ extension DecartSource {
                     )
                 }
                 service = .rtsp(
-                    RTSPCamera(url: rtsp, caFile: transform.caFile, userAgent: DecartElements.userAgent))
+                    RTSPCamera(url: rtsp, caFile: session.service.caFile, userAgent: DecartElements.userAgent))
                 label = "the RTSP camera at \(rtsp.host)"
             } else if let url {
                 // Wrong settings fail the start of the element, not each live view.
@@ -59,7 +59,7 @@ extension DecartSource {
 
     func checkEncodedCamera(_ settings: SourceSettings, _ parts: Parts) throws(ElementProblem) {
         guard settings.sendsEncodedCamera else { return }
-        let property = (parts.transform.element.implementation as? DecartTransform)?.propertyForRawInput
+        let property = (parts.transform.element.implementation as? DecartTransform)?.settings.propertyForRawInput()
         let hasPreview = state.withLock { $0.preview != nil }
         if let text = settings.conflictWithEncodedCamera(transform: property, hasPreview: hasPreview) {
             throw ElementProblem(.resourceSettings, text)
@@ -71,16 +71,12 @@ extension DecartSource {
     func updateBypass(_ parts: Parts) -> Bool {
         let (isWanted, bypass) = state.withLock { ($0.settings.sendsEncodedCamera, $0.bypass) }
         guard isWanted != (bypass != nil) else { return true }
-        if let bypass {
-            bypass.remove(from: handle.unowned)
-            state.withLock { $0.bypass = nil }
-            return true
-        }
+        bypass?.remove(from: handle.unowned)
         guard let source = parts.selector.staticPad("src"), let sink = parts.transform.element.staticPad("sink")
         else { return false }
         do throws(GStreamerError) {
-            let bypass = try EncodedBypass(in: handle.unowned, from: source, to: sink)
-            state.withLock { $0.bypass = bypass }
+            let made = try isWanted ? EncodedBypass(in: handle.unowned, from: source, to: sink) : nil
+            state.withLock { $0.bypass = made }
             return true
         } catch {
             handle.unowned.postError(

@@ -7,10 +7,10 @@ import DecartProtocol
 import GStreamerKit
 import MediaPipeline
 import MirrorElement
-import Synchronization
 import WebRTCTransport
 
-final class DecartSource: ElementImplementation {
+// @unchecked: `parts` and `buildError` are set by `init` only; the rest is constant or locked.
+final class DecartSource: ElementImplementation, @unchecked Sendable {
     // MARK: Class
 
     private static let own = ElementClass(
@@ -49,7 +49,6 @@ final class DecartSource: ElementImplementation {
 
     struct State {
         var settings = SourceSettings()
-        var parts: Parts?
         /// The pad `preview` exists, or is about to.
         var hasPreview = false
         var preview: PreviewBranch?
@@ -60,16 +59,15 @@ final class DecartSource: ElementImplementation {
         /// The transform's `audio_sink` for the audio of a camera that answers offers.
         var cameraAudio: Pad?
         var audioPad: GhostPad?
-        /// Error of `build`, posted when the element is started.
-        var buildError: GStreamerError?
     }
-    let state = Mutex(State())
+    let state = StateLock(State())
+    private var parts: Parts?
+    /// Error of `build`, posted when the element is started.
+    private var buildError: GStreamerError?
     let handle: ElementHandle
     let liveViews = LiveViewRequests()
     /// Audio for a camera that answers offers.
     let talkback: AudioTrack
-
-    private var parts: Parts? { state.withLock(\.parts) }
 
     // MARK: Pads
 
@@ -82,10 +80,10 @@ final class DecartSource: ElementImplementation {
         do throws(GStreamerError) {
             let parts = try build()
             if let target = parts.transform.element.staticPad("src") { source?.setTarget(target) }
-            state.withLock { $0.parts = parts }
+            self.parts = parts
             parts.updateShape()
             forwardAudio(of: parts.transform.element)
-        } catch { state.withLock { $0.buildError = error } }
+        } catch { buildError = error }
         guard let source else { return }
         handle.unowned.add(source)
         // Frames sent before EOS still come back, so the preview ends when the output does.
@@ -167,12 +165,9 @@ final class DecartSource: ElementImplementation {
             return nil
         }
         guard isReserved else { return nil }
-        guard let parts, let preview = try? PreviewBranch(element: handle, tee: parts.tee) else {
-            state.withLock { $0.hasPreview = false }
-            return nil
-        }
-        state.withLock { $0.preview = preview }
-        return preview.pad
+        let preview = parts.flatMap { try? PreviewBranch(element: handle, tee: $0.tee) }
+        state.withLock { ($0.preview, $0.hasPreview) = (preview, preview != nil) }
+        return preview?.pad
     }
 
     func releasePad(_ pad: Pad) {
@@ -219,8 +214,7 @@ final class DecartSource: ElementImplementation {
     }
 
     private func apply(_ body: (SourceSettings, Parts) -> Void) {
-        let (settings, parts) = state.withLock { ($0.settings, $0.parts) }
-        if let parts { body(settings, parts) }
+        if let parts { body(state.withLock(\.settings), parts) }
     }
 
     func applyMirror() { apply { $1.mirror.set("mode", $0.mirror.rawValue) } }
@@ -395,12 +389,11 @@ final class DecartSource: ElementImplementation {
     /// A camera that dials in may take its time.
     private func expectInput(_ parts: Parts) {
         let transform = parts.transform.element.implementation as? DecartTransform
-        transform?.set(expectsInput: parts.camera.isRequested && parts.camera.liveCamera == nil)
+        transform?.set(expectsInput: parts.camera.expectsFrames)
     }
 
     private func postBuildError() {
-        let error = state.withLock(\.buildError)
-        handle.unowned.postError(.missing(error?.message ?? "unknown"))
+        handle.unowned.postError(.missing(buildError?.message ?? "unknown"))
     }
 
     // MARK: Events and messages

@@ -58,8 +58,8 @@ final class MediaPath: @unchecked Sendable {
     /// Set by `init` only.
     private var markers: LatencyMarkers?
 
-    private struct Shared {
-        /// Set from `start` to `stop`.
+    private struct Shared: Sendable {
+        /// Set by `start`.
         var bin: Bin?
         /// Set until `stop`. The first one sends, if any does, and the last one receives.
         var connections: [(name: String, connection: PeerConnection)] = []
@@ -123,9 +123,10 @@ final class MediaPath: @unchecked Sendable {
     /// Any thread.
     var traffic: MediaTraffic {
         // Packets count as they arrive: behind a gap they wait for retransmissions before they reach the decoder.
-        let arrived = connections.last?.connection.statistics()
+        let (last, sentBefore) = shared.withLock { ($0.connections.last?.connection, $0.sentBefore) }
+        let arrived = last?.statistics()
         return MediaTraffic(
-            sent: host.input.gate.counters.framesSent &- shared.withLock(\.sentBefore),
+            sent: host.input.gate.counters.framesSent &- sentBefore,
             received: receiveBranch.receivedFrames, packetsReceived: arrived?.packetsReceived ?? 0,
             packetsLost: UInt64(clamping: arrived?.rtp.packetsLost ?? 0),
             oversizedFrames: arrived?.rtp.oversizedFrames ?? 0)
@@ -136,7 +137,7 @@ final class MediaPath: @unchecked Sendable {
 
     private var sender: PeerConnection? { shared.withLock { $0.connections.first?.connection } }
 
-    var bin: Bin? { shared.withLock(\.bin) }
+    var bin: Bin? { shared.withLock { $0.isStopped ? nil : $0.bin } }
 
     /// Any thread.
     var codecs: CodecStatistics {
@@ -147,9 +148,9 @@ final class MediaPath: @unchecked Sendable {
 
     /// See `VideoCodec.qualityFloor`. Any thread.
     var qualityFloor: Int {
-        (sender?.negotiatedCodec ?? settings.connection.codec).qualityFloor(
-            settings.video.size.current,
-            framerate: shared.withLock(\.limits)?.framerate ?? settings.video.framerate)
+        let (sender, limits) = shared.withLock { ($0.connections.first?.connection, $0.limits) }
+        return (sender?.negotiatedCodec ?? settings.connection.codec).qualityFloor(
+            settings.video.size.current, framerate: limits?.framerate ?? settings.video.framerate)
     }
 
     /// Changes the limits of the sent video.
@@ -189,11 +190,12 @@ final class MediaPath: @unchecked Sendable {
     /// Call before the connection has media.
     /// - Parameter name: as in `stats`.
     func add(_ connection: PeerConnection, as name: String) {
-        guard let bin else { return connection.close() }
-        let limits = shared.withLock { shared in
+        let (bin, limits) = shared.withLock { shared -> (Bin?, VideoLimits?) in
+            guard !shared.isStopped, let bin = shared.bin else { return (nil, nil) }
             shared.connections.append((name, connection))
-            return shared.limits
+            return (bin, shared.limits)
         }
+        guard let bin else { return connection.close() }
         if let limits { connection.setBitrateRange(limits.bitrates) }
         bin.add(connection.bin)
         connection.bin.syncStateWithParent()
@@ -205,12 +207,13 @@ final class MediaPath: @unchecked Sendable {
     }
 
     /// Changes the state, and opens or closes the gates of the inputs with it, under the lock, so that they agree.
-    private func update(_ change: (inout Shared) -> Void) {
+    private func update<Result: Sendable>(_ change: (inout Shared) -> Result) -> Result {
         shared.withLock { shared in
             let (sentVideo, sentAudio) = (shared.sendsVideo, shared.sendsAudio)
-            change(&shared)
+            let result = change(&shared)
             if shared.sendsVideo != sentVideo { set(host.input.gate, isOpen: shared.sendsVideo) }
             if shared.sendsAudio != sentAudio { set(host.audio.gate, isOpen: shared.sendsAudio) }
+            return result
         }
     }
 
@@ -222,9 +225,7 @@ final class MediaPath: @unchecked Sendable {
     /// first frame after it is a keyframe.
     func setMuted(_ muted: Set<MediaKind>) {
         if !muted.contains(.video), isMuted(.video) { sendBranch.requestKeyframe() }
-        var before: Set<MediaKind> = []
-        update { before = exchange(&$0.muted, with: muted) }
-        if before != muted { adaptReports() }
+        if update({ exchange(&$0.muted, with: muted) }) != muted { adaptReports() }
     }
 
     /// Any thread.
@@ -232,7 +233,7 @@ final class MediaPath: @unchecked Sendable {
 
     /// Call after each description that may have added a kind of media.
     func adaptReports() {
-        let muted = shared.withLock(\.muted)
+        let (connections, muted) = shared.withLock { ($0.connections, $0.muted) }
         for (_, connection) in connections {
             for kind in MediaKind.allCases { connection.setReports(of: kind, areReduced: muted.contains(kind)) }
         }
@@ -242,11 +243,13 @@ final class MediaPath: @unchecked Sendable {
     /// thread.
     func setPublished(_ isPublished: Bool) { update { $0.isPublished = isPublished } }
 
-    /// True while our video goes to the remote peer. Any thread.
-    var isPublished: Bool { shared.withLock { $0.isOpen && $0.isPublished } }
-
-    /// SID of our video track in a room. Any thread.
-    var trackSID: String? { shared.withLock(\.trackSID) }
+    /// State of our video track, unless it is withdrawn, and its SID in a room. Any thread.
+    var publication: (state: VideoTrackStats.Publication, sid: String?) {
+        shared.withLock { shared in
+            let isMuted = shared.muted.contains(.video)
+            return (isMuted ? .muted : shared.isOpen && shared.isPublished ? .published : .publishing, shared.trackSID)
+        }
+    }
 
     func set(trackSID: String?) { shared.withLock { $0.trackSID = trackSID } }
 
@@ -263,12 +266,11 @@ final class MediaPath: @unchecked Sendable {
     func warn(_ text: String) { host.loggers.media.warning(text) }
 
     func stop() {
-        var last: Shared?
-        update { shared in
-            guard !shared.isStopped else { return }
-            last = shared
-            (shared.isStopped, shared.isOpen, shared.isPublished) = (true, false, false)
-            (shared.bin, shared.connections) = (nil, [])
+        let last = update { shared -> Shared? in
+            guard !shared.isStopped else { return nil }
+            let last = shared
+            (shared.isStopped, shared.isOpen, shared.isPublished, shared.connections) = (true, false, false, [])
+            return last
         }
         guard let last else { return }
         sendBranch.stop()
@@ -285,11 +287,12 @@ final class MediaPath: @unchecked Sendable {
         onEvent(.stopped)
     }
 
-    /// Handles a child's error: rebuilds the decoder if that failed, else fails the connection. The pipeline continues.
-    /// Any thread.
+    /// Handles a child's error: rebuilds the decoder if that failed, else fails the connection. The pipeline continues, also
+    /// if an element fails while it is taken down. Any thread.
     func claims(_ message: Message) -> Bool {
+        let (bin, isStopped) = shared.withLock { ($0.bin, $0.isStopped) }
         guard let bin, message.isFrom(within: bin) else { return false }
-        guard message.kind == .error, let problem = message.problem else { return true }
+        guard !isStopped, message.kind == .error, let problem = message.problem else { return true }
         host.loggers.media.warning("\(message.sourceName): \(problem.text) \(problem.debug)")
         switch receiveBranch.claims(message) {
         case true?: scheduler.async { [weak self] in self?.rebuildDecoder(because: problem.text) }
@@ -302,7 +305,6 @@ final class MediaPath: @unchecked Sendable {
     }
 
     private func rebuildDecoder(because reason: String) {
-        guard !shared.withLock(\.isStopped) else { return }
         do {
             guard try !receiveBranch.rebuild() else { return }
             onEvent(
@@ -314,7 +316,6 @@ final class MediaPath: @unchecked Sendable {
 
     /// Another codec arrives than before.
     private func changeDecoder() {
-        guard !shared.withLock(\.isStopped) else { return }
         do { try receiveBranch.changeCodec() } catch { fail(error) }
     }
 

@@ -34,16 +34,26 @@ final class ElementSession: @unchecked Sendable {
     /// is torn down, and their paths must not be confused.
     private static let pathCount = Atomic(0)
 
-    /// Current media paths: two while one takes over from the other.
-    private final class MediaSlot: Sendable {
-        let all = Mutex<[PathID: any ElementMedia]>([:])
-        let desired = Mutex(DesiredMedia())
-        let muted = Mutex<Set<MediaKind>>([])
+    private struct Media: Sendable {
+        /// Current media paths: two while one takes over from the other.
+        var all: [PathID: any ElementMedia] = [:]
+        var desired = DesiredMedia()
+        var muted: Set<MediaKind> = []
         /// Changed limits, by transport.
-        let limits = Mutex<[MediaTransportKind: VideoLimits]>([:])
+        var limits: [MediaTransportKind: VideoLimits] = [:]
+
+        var newest: MediaPath? { all.max { $0.key < $1.key }?.value.path }
+    }
+
+    private final class MediaSlot: Sendable {
+        let state = Mutex(Media())
         let sendsSmallPackets = Atomic(false)
         let hasDialled = Atomic(false)
         let hasJoinedRoom = Atomic(false)
+
+        // What leaves is released behind the lock.
+        func remove(_ id: PathID) { _ = state.withLock { $0.all.removeValue(forKey: id) } }
+        func removeAll() { _ = state.withLock { exchange(&$0.all, with: [:]) } }
     }
 
     init(
@@ -76,12 +86,12 @@ final class ElementSession: @unchecked Sendable {
             makeMedia: { _, start, onEvent in
                 let id = PathID(Self.pathCount.wrappingAdd(1, ordering: .relaxed).newValue)
                 var settings = plan.media(for: start.transport)
-                if let limits = slot.limits.withLock({ $0[start.transport] }) { settings.take(limits) }
+                if let limits = slot.state.withLock({ $0.limits[start.transport] }) { settings.take(limits) }
                 settings = settings.adapted(toInput: host.input.encoded.format, output: host.output.encoding)
                 settings.connection.sendsSmallPackets = slot.sendsSmallPackets.load(ordering: .relaxed)
                 if settings.encodedInput == nil { plan.adapt(to: settings, host) }
                 let path = MediaPath(id: id, host: host, settings: settings, scheduler: queue) { event in
-                    if event == .stopped { slot.all.withLock { $0[id] = nil } }
+                    if event == .stopped { slot.remove(id) }
                     onEvent(event)
                 }
                 let early = earlyRoom.take()
@@ -97,9 +107,12 @@ final class ElementSession: @unchecked Sendable {
                             }
                         }
                     }
-                transport.publish(slot.desired.withLock { $0 })
-                transport.setMuted(slot.muted.withLock { $0 }, endsServiceMute: false)
-                slot.all.withLock { $0[id] = transport }
+                let media = slot.state.withLock { state in
+                    state.all[id] = transport
+                    return state
+                }
+                transport.publish(media.desired)
+                transport.setMuted(media.muted, endsServiceMute: false)
                 return transport
             },
             onChange: { [weak reporter] snapshot in
@@ -120,39 +133,41 @@ final class ElementSession: @unchecked Sendable {
     // These apply to all media paths, including later ones. Any thread.
 
     func publish(_ track: WritableKeyPath<DesiredMedia, Bool>, _ isWanted: Bool) {
-        media.desired.withLock { $0[keyPath: track] = isWanted }
-        forEachPath { path, media in path.publish(media.desired.withLock { $0 }) }
+        media.state.withLock { $0.desired[keyPath: track] = isWanted }
+        forEachPath { $0.publish($1.desired) }
     }
 
     func setMuted(_ muted: Set<MediaKind>, endsServiceMute: Bool) {
-        media.muted.withLock { $0 = muted }
+        media.state.withLock { $0.muted = muted }
         controller.mute(muted.contains(.video))
-        forEachPath { path, media in path.setMuted(media.muted.withLock { $0 }, endsServiceMute: endsServiceMute) }
+        forEachPath { $0.setMuted($1.muted, endsServiceMute: endsServiceMute) }
     }
 
     /// Applies changed frame rates and bitrates.
     func setLimits(_ settings: TransformSettings) {
-        media.limits.withLock { limits in
+        media.state.withLock { state in
             for transport in MediaTransportKind.allCases {
-                limits[transport] = plan.limits(settings, transport) ?? limits[transport]
+                state.limits[transport] = plan.limits(settings, transport) ?? state.limits[transport]
             }
         }
         forEachPath { path, media in
-            let limits = media.limits.withLock { $0[path.path.settings.transport] }
-            if let limits { path.path.setLimits(limits) }
+            if let limits = media.limits[path.path.settings.transport] { path.path.setLimits(limits) }
         }
     }
 
-    /// `body` reads the setting on the queue, so that the newest value counts, whichever call reaches it first.
-    private func forEachPath(_ body: @escaping @Sendable (any ElementMedia, MediaSlot) -> Void) {
-        queue.async { [media] in for path in media.all.withLock({ Array($0.values) }) { body(path, media) } }
+    /// The settings are read on the queue, so that the newest value counts, whichever call reaches it first.
+    private func forEachPath(_ body: @escaping @Sendable (any ElementMedia, Media) -> Void) {
+        queue.async { [media] in
+            let state = media.state.withLock { $0 }
+            for path in state.all.values { body(path, state) }
+        }
     }
 
     /// Returns the connections of the newest media path, the sending one first, and adds the counters of all paths to
     /// the element's totals. Waits for the network thread.
     func readConnections() -> [ConnectionStatistics] {
         var newest: [ConnectionStatistics] = []
-        for (_, media) in media.all.withLock({ $0.sorted { $0.key < $1.key } }) {
+        for (_, media) in media.state.withLock({ $0.all.sorted { $0.key < $1.key } }) {
             newest = media.connections
             media.path.count(newest)
         }
@@ -160,19 +175,18 @@ final class ElementSession: @unchecked Sendable {
     }
 
     /// The newest media path.
-    var path: MediaPath? { media.all.withLock { all in all.max { $0.key < $1.key }?.value }?.path }
+    var path: MediaPath? { media.state.withLock(\.newest) }
 
     /// True if the message comes from a media path, which then handles it itself.
     func claims(_ message: Message) -> Bool {
-        media.all.withLock { Array($0.values) }.contains { $0.path.claims(message) }
+        media.state.withLock { Array($0.all.values) }.contains { $0.path.claims(message) }
     }
 
     /// State of our video track on the newest media path, and its SID in a room.
     var publication: (state: VideoTrackStats.Publication, sid: String?) {
+        let (path, isWanted) = media.state.withLock { ($0.newest, $0.desired.video) }
         guard let path else { return (.none, nil) }
-        guard media.desired.withLock(\.video) else { return (.withdrawn, nil) }
-        guard !path.isMuted(.video) else { return (.muted, path.trackSID) }
-        return path.isPublished ? (.published, path.trackSID) : (.publishing, nil)
+        return isWanted ? path.publication : (.withdrawn, nil)
     }
 
     /// Runs work on the session's queue, after the work that waits there.
@@ -189,7 +203,7 @@ final class ElementSession: @unchecked Sendable {
         queue.end { [controller, reporter, media] in
             controller.end()
             reporter.flush()
-            media.all.withLock { $0.removeAll() }
+            media.removeAll()
         }
     }
 }

@@ -6,11 +6,6 @@ import MediaPipeline
 import Synchronization
 
 extension DecartTransform {
-    /// Audio is linked and video is not. False for a viewer, which needs no input.
-    func lacksVideo(_ settings: TransformSettings) -> Bool {
-        settings.subscribeToken == nil && audio.isWanted && handle.unowned.staticPad("sink")?.isLinked == false
-    }
-
     /// Called on upstream's streaming thread, with the first caps of video.
     func beginAwaited() {
         let session = state.withLock { state -> ElementSession? in
@@ -23,25 +18,10 @@ extension DecartTransform {
     }
 
     /// Called once a second: warns if audio comes meanwhile.
-    func watchAudioAlone() {
-        let count = audio.gate.counters.framesIn
-        let isComing = state.withLock { state in
-            defer { state.run?.audioCount = count }
-            return state.run?.audioCount.map { count > $0 } ?? false
-        }
-        if isComing { warnOfAudioAlone() }
-        warnOfUnlinkedAudio()
-    }
-
-    /// A refused link leaves a branch behind `audio_src` without a stream, and the pipeline without an end.
-    private func warnOfUnlinkedAudio() {
-        let isUnlinked = audio.isUnlinked
-        let isDue = state.withLock { state in
-            let checks = isUnlinked ? (state.run?.unlinkedChecks ?? 0) &+ 1 : 0
-            state.run?.unlinkedChecks = checks
-            return checks == 3
-        }
-        guard isDue else { return }
+    func watchAudioAlone(_ watch: SessionWatch) {
+        if watch.hasAudioCome(audio.gate.counters.framesIn) { warnOfAudioAlone() }
+        // A refused link leaves a branch behind `audio_src` without a stream, and the pipeline without an end.
+        guard watch.isDue(isUnlinked: audio.isUnlinked) else { return }
         let text =
             "Nothing is linked to audio_src, so the returned audio is dropped, and a branch that waits for it never ends. "
             + "Put audioconvert behind audio_src; set publish-audio=false if no audio is wanted."
@@ -51,21 +31,22 @@ extension DecartTransform {
 
     /// The end of audio is the end of all input then. Called on the streaming thread of the audio.
     func audioEnded() {
-        guard lacksVideo(state.withLock(\.settings)) else { return }
-        warnOfAudioAlone()
-        drain()
+        if warnOfAudioAlone() { drain() }
     }
 
-    private func warnOfAudioAlone() {
-        guard lacksVideo(state.withLock(\.settings)) else { return }
-        let isDue = state.withLock { state in
-            guard state.run?.awaitsInput == true, state.run?.hasWarnedOfAudio == false else { return false }
+    /// - Returns: false if audio is not alone: video is linked, or the element is a viewer, which needs no input.
+    @discardableResult private func warnOfAudioAlone() -> Bool {
+        guard audio.isWanted, handle.unowned.staticPad("sink")?.isLinked == false else { return false }
+        let (isViewer, isDue) = state.withLock { state -> (Bool, Bool) in
+            guard state.settings.subscribeToken == nil else { return (true, false) }
+            guard state.run?.awaitsInput == true, state.run?.hasWarnedOfAudio == false else { return (false, false) }
             state.run?.hasWarnedOfAudio = true
-            return true
+            return (false, true)
         }
-        guard isDue else { return }
+        guard isDue else { return !isViewer }
         let text = "Audio arrives, but no video is linked to the pad sink: no session begins. Link video to it."
         LogCategories.media(.warning, handle.unowned, text)
         handle.unowned.postWarning(ElementProblem(.coreNegotiation, text))
+        return true
     }
 }

@@ -8,14 +8,14 @@ import Synchronization
 extension DecartTransform {
     func sendEvent(_ event: Event) -> Bool? {
         guard event.kind == .eos else { return nil }
-        state.withLock { $0.run?.isEndedByApplication = true }
-        drain()
+        drain(byApplication: true)
         return true
     }
 
     /// Waits about a second at most for frames that are still in flight; without a connected session, not at all.
-    func drain() {
+    func drain(byApplication: Bool = false) {
         let (run, isConnected) = state.withLock { state in
+            if byApplication { state.run?.isEndedByApplication = true }
             defer { state.run?.isDraining = true }
             return (state.run, state.snapshot.state.isConnected)
         }
@@ -42,7 +42,7 @@ extension DecartTransform {
         guard let run = state.withLock(\.run), run.isDraining, !run.isEndedByApplication, audio.goesOn else {
             return finish()
         }
-        reportEmptyOutput()
+        guard reportEmptyOutput() else { return }
         output?.finish()
         awaitAudio(session, last: audio.gate.counters.framesIn)
     }
@@ -62,10 +62,12 @@ extension DecartTransform {
         }
     }
 
-    /// A flush that ends undoes EOS, as for every pad: the input continues, in a new session.
-    func resume() {
+    /// A flush that ends undoes EOS, as for every pad, and so does another stream, unless the EOS is the application's: the
+    /// input continues, in a new session.
+    func resume(afterFlush: Bool) {
         let resumes = state.withLock { state in
-            guard let run = state.run, run.isDraining else { return false }
+            if afterFlush { state.run?.isEndedByApplication = false }
+            guard let run = state.run, run.isDraining, !run.isEndedByApplication else { return false }
             state.run?.isDraining = false
             // Under the lock, as in `finish`: of an end and a start, the later one holds.
             if state.settings.session.autoConnect, !run.awaitsInput { run.session.controller.start() }
@@ -77,9 +79,7 @@ extension DecartTransform {
     }
 
     private func finish() {
-        guard state.withLock(\.run?.isDraining) != false else { return }
-        reportEmptyOutput()
-        end()
+        if reportEmptyOutput() { end() }
     }
 
     private func end() {
@@ -94,28 +94,33 @@ extension DecartTransform {
     }
 
     /// Posts the error before EOS, so that a program that waits for either of them sees the error.
-    private func reportEmptyOutput() {
-        let (run, settings, sessionState, isQueued, id) = state.withLock {
-            ($0.run, $0.settings, $0.snapshot.state, $0.snapshot.queue != nil, $0.snapshot.sessionID)
+    /// - Returns: false if the input has resumed.
+    private func reportEmptyOutput() -> Bool {
+        let frames = (sent: input?.gate.counters.framesIn ?? 0, received: output?.counters.received ?? 0)
+        let (isOver, problem, isError) = state.withLock { state -> (Bool, ElementProblem?, Bool) in
+            guard let run = state.run else { return (true, nil, false) }
+            guard run.isDraining else { return (false, nil, false) }
+            let (settings, snapshot) = (state.settings, state.snapshot)
+            var outcome = run.outcome
+            outcome.hasInput = frames.sent > run.framesBefore.sent
+            outcome.hasOutput = frames.received > run.framesBefore.received
+            outcome.isConnected = snapshot.state.isConnected
+            outcome.isQueued = snapshot.queue != nil
+            outcome.wantsOutput =
+                settings.session.autoConnect && settings.subscribeToken == nil && !settings.standby
+                && settings.publishVideo && !settings.muteVideo
+            let problem = outcome.problem(sessionID: snapshot.sessionID)
+            let isError = problem != nil && settings.fallback != .passthrough
+            if isError { state.run?.outcome.hasFailed = true }
+            return (true, problem, isError)
         }
-        guard let run, let input, let output else { return }
-        var outcome = run.outcome
-        outcome.hasInput = input.gate.counters.framesIn > run.framesBefore.sent
-        outcome.hasOutput = output.counters.received > run.framesBefore.received
-        outcome.isConnected = sessionState.isConnected
-        outcome.isQueued = isQueued
-        outcome.wantsOutput =
-            settings.session.autoConnect && settings.subscribeToken == nil && !settings.standby
-            && settings.publishVideo && !settings.muteVideo
-        let problem = outcome.problem(sessionID: id)
-        switch (problem, settings.fallback) {
-        case (nil, _): break
-        case (let problem?, .passthrough): handle.unowned.postWarning(problem)
-        case (let problem?, _):
+        if let problem, isError {
             LogCategories.session(.warning, handle.unowned, problem.text)
-            state.withLock { $0.run?.outcome.hasFailed = true }
             handle.unowned.postError(problem)
+        } else if let problem {
+            handle.unowned.postWarning(problem)
         }
+        return isOver
     }
 
     /// Downstream of `src` has enough. The session goes on while `audio_src` still gives audio. Called on the streaming

@@ -27,7 +27,7 @@ extension DecartTransform {
     private func send(_ update: PromptUpdate, _ session: ElementSession?) -> RequestID {
         let image: SessionImage? = if case .set(let image) = update.image { image } else { nil }
         let warnings = state.withLock { $0.run?.doubts?.about(update.prompt, image) }
-        warnings?.forEach(warn)
+        warnings?.forEach { warn($0) }
         return session?.controller.updatePrompt(update) ?? 0
     }
 

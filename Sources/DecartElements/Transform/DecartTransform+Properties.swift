@@ -28,11 +28,11 @@ extension DecartTransform {
 
     func propertiesChanged(_ names: [String]) {
         // A parent knows which properties one g_object_set on it has changed; here they come one by one.
-        if !state.withLock(\.isProxied) { sendPrompts(names) }
+        if !isProxied.load(ordering: .relaxed) { sendPrompts(names) }
     }
 
     /// The properties are set on a parent, which calls `sendPrompts` when its own have changed.
-    func joinParent() { state.withLock { $0.isProxied = true } }
+    func joinParent() { isProxied.store(true, ordering: .relaxed) }
 
     /// Sends all prompt properties of one g_object_set as one update. An action signal has sent its own update.
     func sendPrompts(_ names: [String]) {
@@ -80,7 +80,7 @@ extension DecartTransform {
         let (settings, session) = state.withLock { ($0.settings, $0.run?.session) }
         guard let session else { return }
         session.setLimits(settings)
-        if let format = plannedFormat { output?.prefer(framerate: format.framerate) }
+        if let format = Self.plannedFormat(settings) { output?.prefer(framerate: format.framerate) }
     }
 
     func applyKeyframeInterval() {
@@ -104,28 +104,28 @@ extension DecartTransform {
             return run.session
         }
         guard let session, let input, let output else { return }
-        while let (fallback, current) = nextFallback(of: session) {
+        var made: RawFallback?
+        while let (fallback, current) = nextFallback(of: session, &made) {
             output.set(fallback: fallback)
-            let made = fallback == .passthrough ? current ?? makeRawFallback(input, output) : nil
-            if let current, made == nil { current.remove() }
-            guard let made, !keep(made, for: session) else { continue }
-            made.remove()
+            made = fallback == .passthrough ? current ?? makeRawFallback(input, output) : nil
+            if made == nil { current?.remove() }
         }
+        made?.remove()
     }
 
-    /// Returns the newest setting and takes over the branch; nil ends the claim: the setting has been applied, or the
-    /// run has ended.
-    private func nextFallback(of session: ElementSession) -> (Fallback, RawFallback?)? {
-        state.withLock { state -> (Fallback, RawFallback?)? in
-            guard let run = state.run, run.session === session else { return nil }
-            guard run.fallback.isStale else {
-                state.run?.fallback.isChanging = false
-                return nil
-            }
-            state.run?.fallback.isStale = false
-            state.run?.fallback.raw = nil
-            return (state.settings.fallback, run.fallback.raw)
+    /// Returns the newest setting and takes over the branch; nil ends the claim: the setting has been applied, and the run
+    /// has got the branch, or the run has ended.
+    private func nextFallback(of session: ElementSession, _ made: inout RawFallback?) -> (Fallback, RawFallback?)? {
+        let branch = made
+        let (next, isKept) = state.withLock { state -> ((Fallback, RawFallback?)?, Bool) in
+            guard let run = state.run, run.session === session else { return (nil, false) }
+            let current = branch ?? run.fallback.raw
+            state.run?.fallback = RawFallbackState(
+                raw: run.fallback.isStale ? nil : current, isChanging: run.fallback.isStale, isStale: false)
+            return (run.fallback.isStale ? (state.settings.fallback, current) : nil, true)
         }
+        if isKept { made = nil }
+        return next
     }
 
     private func makeRawFallback(_ input: InputChain, _ output: VideoOutput) -> RawFallback? {
@@ -134,15 +134,6 @@ extension DecartTransform {
         } catch {
             handle.unowned.postWarning(.missing(error.message))
             return nil
-        }
-    }
-
-    /// Returns false if the run has ended meanwhile.
-    private func keep(_ raw: RawFallback, for session: ElementSession) -> Bool {
-        state.withLock { state in
-            guard state.run?.session === session else { return false }
-            state.run?.fallback.raw = raw
-            return true
         }
     }
 

@@ -8,34 +8,67 @@ import RTP
 import Synchronization
 import WebRTCTransport
 
+/// What the element watches once a second while a session runs.
+// @unchecked: only the session's queue uses it.
+final class SessionWatch: @unchecked Sendable {
+    fileprivate var sending = SendWatch()
+    fileprivate var network = NarrowNetworkWatch()
+    fileprivate var resolution: ResolutionWatch?
+    /// Buffers of audio that had come a second ago.
+    private var audioCount: UInt64?
+    /// Seconds for which nothing has been linked to `audio_src`.
+    private var unlinkedSeconds = 0
+
+    /// - Parameter resolution: judges the size of the frames that come back, for `resolution=1080p`.
+    init(resolution watches: Bool) { resolution = watches ? ResolutionWatch() : nil }
+
+    /// - Returns: true if audio has come since the last call.
+    func hasAudioCome(_ count: UInt64) -> Bool { exchange(&audioCount, with: count).map { count > $0 } ?? false }
+
+    /// - Returns: true once, when nothing has been linked for three seconds.
+    func isDue(isUnlinked: Bool) -> Bool {
+        unlinkedSeconds = isUnlinked ? unlinkedSeconds &+ 1 : 0
+        return unlinkedSeconds == 3
+    }
+}
+
 extension DecartTransform {
     /// Judges the session each second until it ends.
     func watchQuality(of session: ElementSession) {
         session.after(.seconds(1)) { [weak self, weak session] in
-            guard let self, let session, self.state.withLock({ $0.run?.session === session }) else { return }
-            self.judge(session)
+            guard let self, let session, self.judge(session) else { return }
             self.watchQuality(of: session)
         }
     }
 
-    private func judge(_ session: ElementSession) {
-        watchInput(session)
-        watchAudioAlone()
-        watchResolution(session)
-        judgeConnection(of: session)
+    /// - Returns: false if the session has ended.
+    private func judge(_ session: ElementSession) -> Bool {
+        let (run, settings, snapshot, expectsInput) = state.withLock {
+            ($0.run, $0.settings, $0.snapshot, $0.expectsInput)
+        }
+        guard let run, run.session === session else { return false }
+        watchInput(run, settings, isDue: expectsInput, isConnected: snapshot.state.isConnected)
+        watchAudioAlone(run.watch)
+        if let size = session.path?.receivedSize, let sentence = run.watch.resolution?.add(size) {
+            warn(SessionError(.invalidOptions, sentence, stage: .media))
+        }
+        judgeConnection(of: run, snapshot)
+        return true
     }
 
     /// Adds one reading. Called once a second, and at the start of a connection, so that its first verdict follows within
     /// two seconds.
-    func judgeConnection(of session: ElementSession) {
-        let reading = state.withLock(\.snapshot.state.isConnected) ? self.reading(of: session) : nil
-        let (before, quality) = state.withLock { state in
+    func judgeConnection(of run: Run, _ snapshot: SessionSnapshot) {
+        let session = run.session
+        let reading = snapshot.state.isConnected ? self.reading(of: run, snapshot.hold) : nil
+        // A handler of the application may have ended the session meanwhile.
+        let judged = state.withLock { state -> (before: QualityJudge.Verdict, quality: QualityJudge)? in
+            guard state.run?.session === session else { return nil }
             let before = state.quality.verdict
             if let reading { _ = state.quality.add(reading) } else { state.quality.reset() }
             return (before, state.quality)
         }
-        let verdict = quality.verdict
-        guard verdict != before else { return }
+        guard let (before, quality) = judged, case let verdict = quality.verdict, verdict != before else { return }
         let element = handle.unowned
         LogCategories.session(
             .info, element,
@@ -49,11 +82,9 @@ extension DecartTransform {
         }
     }
 
-    private func watchInput(_ session: ElementSession) {
+    private func watchInput(_ run: Run, _ settings: TransformSettings, isDue: Bool, isConnected: Bool) {
         guard let input else { return }
-        let (run, expectsInput, settings, isConnected) = state.withLock {
-            ($0.run, $0.expectsInput, $0.settings, $0.snapshot.state.isConnected)
-        }
+        let session = run.session
         var reading = SendWatch.Reading()
         let counters = input.gate.counters
         (reading.framesIn, reading.framesSent) = (counters.framesIn, counters.framesSent)
@@ -63,12 +94,11 @@ extension DecartTransform {
         // Video that no participant receives is not encoded.
         let isEncoding = isConnected && session.path?.isWanted ?? true
         reading.isDue =
-            input.gate.isPlaying && !input.gate.isHolding && expectsInput && run?.isDraining == false
-            && run?.hasWarnedOfAudio == false
+            input.gate.isPlaying && !input.gate.isHolding && isDue && !run.isDraining && !run.hasWarnedOfAudio
             && settings.subscribeToken == nil && settings.publishVideo && !settings.muteVideo
             && !settings.silentKinds(isEncoded: input.encoded.isOn).contains(.video)
         (reading.awaitsInput, reading.isLinked) = (
-            run?.awaitsInput ?? false, handle.unowned.staticPad("sink")?.isLinked ?? false
+            run.awaitsInput, handle.unowned.staticPad("sink")?.isLinked ?? false
         )
         reading.interval = input.gate.step.map { .nanoseconds(Int64(clamping: $0)) }
         (reading.framesReceived, reading.framesOut) = (
@@ -76,8 +106,7 @@ extension DecartTransform {
         )
         (reading.sent, reading.received) = (input.motion.counts, output?.motion.counts ?? MotionMeter.Counts())
         (reading.framesEncoded, reading.isConnected) = (session.path?.codecs.encoding.frames ?? 0, isEncoding)
-        let stall = state.withLock { $0.sendWatch.add(reading) }
-        if let stall {
+        if let stall = run.watch.sending.add(reading) {
             let isServices = stall == .repeatedFrame
             warn(
                 SessionError(
@@ -85,30 +114,25 @@ extension DecartTransform {
         }
     }
 
-    private func watchNetwork(_ session: ElementSession, _ sending: PeerConnectionStatistics) {
-        let sends = session.path.map { $0.isWanted && !$0.isMuted(.video) } ?? false
+    private func watchNetwork(_ run: Run, _ sending: PeerConnectionStatistics) {
+        let sends = run.session.path.map { $0.isWanted && !$0.isMuted(.video) } ?? false
         let minimum = sending.bitrateRange?.lowerBound ?? 0
         let target = sends ? sending.bitrateTarget : nil
-        guard state.withLock({ $0.networkWatch.add(target, minimum: minimum) }) else { return }
+        guard run.watch.network.add(target, minimum: minimum) else { return }
         let text =
             "The network from this host carries less than \(minimum / 1000) kbit/s (min-bitrate): the video is late, or "
             + "stands. The session continues, and the video improves with more bandwidth."
         warn(SessionError(.webRTC, text, stage: .media))
     }
 
-    private func watchResolution(_ session: ElementSession) {
-        guard state.withLock({ $0.run?.resolution != nil }), let size = session.path?.receivedSize else { return }
-        let sentence = state.withLock { $0.run?.session === session ? $0.run?.resolution?.add(size) : nil }
-        if let sentence { warn(SessionError(.invalidOptions, sentence, stage: .media)) }
-    }
-
-    private func reading(of session: ElementSession) -> QualityReading? {
+    private func reading(of run: Run, _ hold: MediaHold?) -> QualityReading? {
+        let session = run.session
         let connections = session.readConnections()
         guard let sending = connections.first?.statistics, let receiving = connections.last?.statistics else {
             return nil
         }
-        watchNetwork(session, sending)
-        let (run, stall, hold) = state.withLock { ($0.run, $0.sendWatch.stall, $0.snapshot.hold) }
+        watchNetwork(run, sending)
+        let stall = run.watch.sending.stall
         guard let input, let output else { return nil }
         var reading = QualityReading()
         let counters = input.gate.counters
@@ -121,7 +145,7 @@ extension DecartTransform {
         reading.isSendingStalled = stall != nil && stall != .repeatedFrame
         reading.causeOfSilence = hold.map { $0 == .pausedByNetwork ? .bandwidth : .service }
         reading.isRelayed = sending.selectedPair?.isRelayed ?? false
-        reading.glassToGlass = run?.timing?.glassToGlassPercentiles.map { .nanoseconds($0.p50) }
+        reading.glassToGlass = run.timing?.glassToGlassPercentiles.map { .nanoseconds($0.p50) }
         if let rate = sending.bitrateTarget {
             // More than that looks better, and less of it is no fault of the network.
             let floor = session.path?.qualityFloor ?? rate.sustained

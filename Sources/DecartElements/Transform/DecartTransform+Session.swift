@@ -10,19 +10,15 @@ import WebRTCTransport
 
 extension DecartTransform {
     func changed(_ snapshot: SessionSnapshot, _ reporter: SessionReporter) {
-        let before = state.withLock { state in
-            defer {
-                state.snapshot = snapshot
-                state.history.changed(to: snapshot, now: MonotonicTime.now)
-            }
-            return state.snapshot
+        let (before, run, codecWarning) = state.withLock { state in
+            state.history.changed(to: snapshot, now: MonotonicTime.now)
+            let warning = snapshot.transport == .livekit ? state.run?.codecWarning.take() : nil
+            return (exchange(&state.snapshot, with: snapshot), state.run, warning)
         }
         let changes = SessionSnapshot.properties.changes(from: before, to: snapshot)
         let message = SessionMessages.state(snapshot)
         let element = handle.unowned
-        if snapshot.transport == .livekit, let warning = state.withLock({ $0.run?.codecWarning.take() }) {
-            warn(SessionError(.invalidOptions, warning, stage: .media))
-        }
+        if let codecWarning { warn(SessionError(.invalidOptions, codecWarning, stage: .media)) }
         // The application may end the session in each of these calls.
         for name in changes where !reporter.isSilent { element.notify(name) }
         guard !reporter.isSilent else { return }
@@ -33,10 +29,8 @@ extension DecartTransform {
         if let (progress, text) = SessionMessages.progress(from: before, to: snapshot), !reporter.isSilent {
             element.post(Message.progress(element, progress, code: "connect", text: text))
         }
-        if snapshot.state.isConnected, !before.state.isConnected, !reporter.isSilent,
-            let session = state.withLock({ $0.run?.session })
-        {
-            judgeConnection(of: session)
+        if snapshot.state.isConnected, !before.state.isConnected, !reporter.isSilent, let run {
+            judgeConnection(of: run, snapshot)
         }
     }
 
@@ -44,8 +38,7 @@ extension DecartTransform {
         switch report {
         case .failed(let error): fail(error)
         case .warning(let error):
-            state.withLock { $0.run?.outcome.cause = error }
-            warn(error)
+            warn(error, isCause: true)
         case .sessionEnded(let cause):
             handle.unowned.post(SessionMessages.ended(cause))
             drain()
@@ -85,8 +78,10 @@ extension DecartTransform {
     }
 
     /// Any thread that keeps the element alive. A former session has no part in a warning without one.
-    func warn(_ error: SessionError) {
+    /// - Parameter isCause: the attempt of the session has failed by it.
+    func warn(_ error: SessionError, isCause: Bool = false) {
         let id = state.withLock { state in
+            if isCause { state.run?.outcome.cause = error }
             state.history.lastWarning = error.code
             return state.snapshot.state.isInSession ? state.snapshot.sessionID : nil
         }

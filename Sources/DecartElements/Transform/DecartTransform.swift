@@ -39,8 +39,6 @@ final class DecartTransform: ElementImplementation {
         var settings = TransformSettings()
         /// Properties of the prompt that a g_object_set has set and not yet notified.
         var changedPromptProperties: Set<String> = []
-        /// Part of an element that has the same properties.
-        var isProxied = false
         /// False while the element around this one has released its camera, or waits for one that dials in.
         var expectsInput = true
         /// The pipeline had no clock.
@@ -49,13 +47,9 @@ final class DecartTransform: ElementImplementation {
         var snapshot = SessionSnapshot()
         var history = SessionHistory(now: MonotonicTime.now)
         var quality = QualityJudge()
-        var sendWatch = SendWatch()
-        var networkWatch = NarrowNetworkWatch()
         var steering = BitrateSteering()
         /// Set while the element runs.
         var run: Run?
-        /// Orientation tags of the input, in front of the queue.
-        var tags = TaggedOrientation()
         /// Limits QOS messages.
         var lossMessages = Throttle(.milliseconds(200))
         /// Limits warnings about a frame that is smaller than its caps say.
@@ -69,23 +63,18 @@ final class DecartTransform: ElementImplementation {
         let size: CurrentFrameSize
         /// Set with `timestamps=capture`.
         let timing: CaptureTiming?
+        let watch: SessionWatch
         var fallback = RawFallbackState()
         /// Posted once if the service turns out to use LiveKit.
         var codecWarning: String?
         /// nil for a viewer.
         var doubts: Doubts?
-        /// Set with `resolution=1080p`, unless the element is a viewer.
-        var resolution: ResolutionWatch?
         /// Limits the warning about the encoder to one per start; a session may make several encoders.
         var hasWarnedOfEncoder = false
         /// The session starts with the first caps of the input or, if it is encoded, with its first keyframe, whose format
         /// it negotiates.
         var awaitsInput = false
-        /// Buffers of audio that had come a second ago.
-        var audioCount: UInt64?
         var hasWarnedOfAudio = false
-        /// Seconds for which nothing has been linked to `audio_src`.
-        var unlinkedChecks = 0
         /// Format of the last keyframe of an encoded input.
         var sentFormat: EncodedVideoFormat?
         /// Sizes that an encoded input may have, in either orientation.
@@ -108,6 +97,8 @@ final class DecartTransform: ElementImplementation {
         var isStale = false
     }
     let state = Mutex(State())
+    /// Part of an element that has the same properties.
+    let isProxied = Atomic(false)
     let handle: ElementHandle
     let input: InputChain?
     /// Set with `input`.
@@ -142,13 +133,15 @@ final class DecartTransform: ElementImplementation {
             }
         } catch { failure = error }
         (input, memory, buildError) = (parts?.input, parts?.memory, failure)
-        audio.onEnd { [weak self] in self?.audioEnded() }
+        audio.onEnd = { [weak self] in self?.audioEnded() }
         guard let sink else { return }
-        output?.on(end: { [weak self] in self?.outputEnded() }, upstreamEvent: { [own = sink.unowned] in own.push($0) })
+        output?.handlers.onEnd = { [weak self] in self?.outputEnded() }
+        output?.handlers.onUpstreamEvent = { [own = sink.unowned] in own.push($0) }
         defer { bin.add(sink) }
         guard let (input, target, memory) = parts else { return }
         sink.setTarget(target)
         sink.offerNoCropping()
+        output?.handlers.mayFill = { [weak input] in input?.gate.isLive ?? true }
         input.gate.onPreroll { [weak output] in output?.preroll() }
         input.onOverrun { [weak self, weak input] in
             input?.gate.countDropped()
@@ -285,20 +278,19 @@ final class DecartTransform: ElementImplementation {
             guard !input.gate.isLeaving else { return .drop }
             input.gate.set(flushing: false)
             input.encoded.breakOff()
-            state.withLock { $0.run?.isEndedByApplication = false }
-            resume()
+            resume(afterFlush: true)
         case .streamStart:
             if input.gate.apply(streamStart: event) { input.encoded.breakOff() }
             // A source that failed ends its stream, and the one that replaces it begins another. The application's own
             // EOS may come before the first stream.
-            if state.withLock(\.run?.isEndedByApplication) != true { resume() }
-            apply(updateTags(event), to: input, queue)
+            resume(afterFlush: false)
+            turn(by: event, input, queue)
         case .tag where input.encoded.isOn:
             // The element does not rotate encoded frames; the tag tells downstream how to display them.
             output?.forward(event)
             return .drop
         case .tag:
-            apply(updateTags(event), to: input, queue)
+            turn(by: event, input, queue)
             guard event.imageOrientationTag != nil else {
                 output?.forward(event)
                 return .pass
@@ -325,18 +317,9 @@ final class DecartTransform: ElementImplementation {
         return .drop
     }
 
-    /// Returns the rotation that the tags ask for if it has changed: a new upstream source brings other tags, or none.
-    private func updateTags(_ event: Event) -> ImageRotation? {
-        state.withLock { state in
-            let before = state.tags.current
-            state.tags.update(event)
-            return state.tags.current == before ? nil : state.tags.current
-        }
-    }
-
-    private func apply(_ rotation: ImageRotation?, to input: InputChain, _ queue: Pad) {
-        guard let rotation else { return }
-        input.arrived(rotation)
+    /// Follows the orientation tags. Called on upstream's streaming thread.
+    private func turn(by event: Event, _ input: InputChain, _ queue: Pad) {
+        guard let rotation = input.turned(by: event) else { return }
         // A custom event carries the rotation through the queue, in order with the frames.
         queue.send(
             Event.customDownstream(Structure(ImageRotation.eventName, ("rotation", GValueBox(rotation.rawValue)))))
@@ -393,17 +376,16 @@ final class DecartTransform: ElementImplementation {
             end()
             let result = chainUp()
             audio.reset()
-            if state.withLock({ exchange(&$0.hasOwnClock, with: false) }) { handle.unowned.use(nil) }
             memory?.remove(from: handle.unowned)
             input?.reset()
-            state.withLock { state in
+            let hadOwnClock = state.withLock { state in
                 state.snapshot = SessionSnapshot()
                 state.history.changed(to: state.snapshot, now: MonotonicTime.now)
                 state.quality.reset()
-                (state.sendWatch, state.networkWatch) = (SendWatch(), NarrowNetworkWatch())
                 state.steering = BitrateSteering()
-                state.tags = TaggedOrientation()
+                return exchange(&state.hasOwnClock, with: false)
             }
+            if hadOwnClock { handle.unowned.use(nil) }
             return result
         case .readyToNull, .other: return chainUp()
         }
@@ -540,25 +522,26 @@ final class DecartTransform: ElementImplementation {
             requestKey: { [weak self] in self?.handle.unowned.emit("request-api-key")?.string },
             onChange: { [weak self] in self?.changed($0, $1) },
             onReport: { [weak self] in self?.report($0, $1) })
-        state.withLock {
+        let before = (input.gate.counters.framesIn, output.counters.received)
+        let present = state.withLock {
             $0.run = Run(
-                session: session, size: plan.size, timing: timing, codecWarning: plan.codecWarning,
-                doubts: plan.doubts,
-                resolution: settings.resolution == .fullHD && plan.doubts != nil ? ResolutionWatch() : nil,
+                session: session, size: plan.size, timing: timing,
+                watch: SessionWatch(resolution: settings.resolution == .fullHD && plan.doubts != nil),
+                codecWarning: plan.codecWarning, doubts: plan.doubts,
                 // A session without video would be one of the account's for nothing. Black frames need no input.
                 awaitsInput: settings.session.autoConnect && settings.subscribeToken == nil && settings.publishVideo
                     && !settings.muteVideo && !settings.standby,
-                sizes: settings.transport.kinds.map { plan.media(for: $0).format })
-            $0.run?.framesBefore = (input.gate.counters.framesIn, output.counters.received)
+                sizes: settings.transport.kinds.map { plan.media(for: $0).format }, framesBefore: before)
+            return $0.settings
         }
         // Another thread may have set properties since `settings` was copied: the plan lacks them, and no run took them.
-        let late = TransformProperties.settings.changes(from: settings, to: state.withLock(\.settings))
+        let late = TransformProperties.settings.changes(from: settings, to: present)
         for name in late { TransformProperties.settings.apply(name, to: self) }
         sendPrompts(late)
         // The plan contains no tracks.
         updatePublishedAudio()
         updatePublishedVideo()
-        plan.warnings.forEach(warn)
+        plan.warnings.forEach { warn($0) }
         if let note = plan.note { handle.unowned.postInfo(note) }
         if plan.subscribeToken == nil,
             handle.unowned.staticPad("sink")?.isBehind(["decarttransform", "decartsrc"]) == true
@@ -592,17 +575,14 @@ final class DecartTransform: ElementImplementation {
             $0.waits = follows
         }
         output.set(keyframeInterval: settings.keyframeInterval)
-        output.onFill { [weak input] in input?.gate.isLive ?? true }
         guard follows else { return }
         input.onShape { [weak self, weak input, weak output] isPortrait in
             // The application may have set `orientation` meanwhile.
-            if self?.state.withLock(\.settings.orientation) != .auto { return }
+            guard let settings = self?.settings, settings.orientation == .auto else { return }
             let (width, height) = size.current
             if isPortrait != (height > width) { size.set(width: height, height: width) }
             let now = size.current
-            if let fit = self?.state.withLock(\.settings.fit) {
-                input?.configure(width: now.width, height: now.height, fit: fit)
-            }
+            input?.configure(width: now.width, height: now.height, fit: settings.fit)
             output?.orient(portrait: now.height > now.width)
         }
     }
@@ -637,34 +617,28 @@ final class DecartTransform: ElementImplementation {
     /// Sets the token of a session to watch from the next start on; nil: the element starts a session of its own.
     func setSubscribeToken(_ token: Secret?) { state.withLock { $0.settings.subscribeToken = token } }
 
-    /// The settings that apply to a camera's own peer connection too: network, ICE servers and TLS.
-    /// - Parameter isLocal: the camera's service runs on this machine or its link.
-    func mediaAccess(isLocal: Bool) throws(ProtocolError) -> MediaAccess {
-        try MediaAccess(state.withLock(\.settings), isLocal: isLocal)
-    }
-
-    var caFile: String? { state.withLock(\.settings.service.caFile) }
-
-    /// A property that is set and needs raw input; nil: there is none.
-    var propertyForRawInput: String? { state.withLock(\.settings).propertyForRawInput() }
+    /// A copy of the settings, all of one moment.
+    var settings: TransformSettings { state.withLock(\.settings) }
 
     /// The codecs that an encoded input may have, by the property `codec` and by what downstream takes.
     var encodedCodecs: [VideoCodec] {
-        let (settings, encoding) = (state.withLock(\.settings), output?.encoding)
+        let (settings, encoding) = (self.settings, output?.encoding)
         return [.h264, .vp8].filter {
             settings.conflict(withCodec: $0) == nil && encoding?.codecs.contains($0) ?? true
         }
     }
 
     /// Format that would be sent with the current settings; nil if they are incomplete.
-    var plannedFormat: VideoFormat? {
-        let settings = state.withLock(\.settings)
-        return (try? DecartModel(named: settings.model)).flatMap { try? SessionPlan.format(settings, $0) }
+    var plannedFormat: VideoFormat? { Self.plannedFormat(settings) }
+
+    static func plannedFormat(_ settings: TransformSettings) -> VideoFormat? {
+        (try? DecartModel(named: settings.model)).flatMap { try? SessionPlan.format(settings, $0) }
     }
 
     /// Size whose aspect ratio the frames are cropped to; nil if they are not cropped.
     var shape: (width: Int, height: Int)? {
-        guard state.withLock(\.settings.fit) == .crop else { return nil }
-        return plannedFormat.map { ($0.width, $0.height) }
+        let settings = self.settings
+        guard settings.fit == .crop else { return nil }
+        return Self.plannedFormat(settings).map { ($0.width, $0.height) }
     }
 }

@@ -1,7 +1,6 @@
 // Converts any raw audio to the encoder's format, on a streaming thread of its own: the counterpart of `InputChain`. Opus
 // packets pass by that, on upstream's thread. Buffers end in `deliver`, which never blocks and never fails.
 import GStreamerKit
-import Synchronization
 
 /// Samples in the encoder's format, or an Opus packet.
 struct AudioFrame {
@@ -13,7 +12,7 @@ struct AudioFrame {
     var packet: ClockTime?
 }
 
-// @unchecked: elements and pads lock themselves; mutable state is in the mutex.
+// @unchecked: elements and pads lock themselves; `format` belongs to the queue's thread; the rest is locked.
 package final class AudioInput: @unchecked Sendable {
     package static let rawCaps = "audio/x-raw"
     /// Caps of the sink pad and of its template.
@@ -27,20 +26,21 @@ package final class AudioInput: @unchecked Sendable {
     private let element: ElementHandle
 
     private struct State {
-        var segment: Event?
-        var channels = 1
         /// Opus packets come; nil: no caps have come.
         var takesPackets: Bool?
         /// A stream has begun, and not ended.
         var isComing = false
     }
     private let state = StateLock(State())
+    /// Of the samples behind the elements.
+    private var format: (segment: Event?, channels: Int) = (nil, 1)
     private let deliver: @Sendable (AudioFrame) -> Void
 
     /// Adds everything to the element except the pad, which `add` makes visible.
     init(
-        in element: ElementHandle, template: String, gate: InputGate, onTag: @escaping @Sendable (Event) -> Void,
-        onEnd: @escaping @Sendable () -> Void, deliver: @escaping @Sendable (AudioFrame) -> Void
+        in element: ElementHandle, template: String, gate: InputGate,
+        pass: @escaping @Sendable (Event, Event.Passage) -> Void, onEnd: @escaping @Sendable () -> Void,
+        deliver: @escaping @Sendable (AudioFrame) -> Void
     ) throws(GStreamerError) {
         self.element = element
         self.gate = gate
@@ -58,7 +58,7 @@ package final class AudioInput: @unchecked Sendable {
             let exit = filter.staticPad("src")
         else { throw GStreamerError(.linkFailed, "the audio queue has no pads") }
         self.pad = pad
-        watch(onTag, onEnd)
+        watch(pass, onEnd)
         answerCaps(entry)
         watchEnd()
         let bin = element.unowned
@@ -98,7 +98,10 @@ package final class AudioInput: @unchecked Sendable {
     }
 
     /// Installs the gate on the sink pad; the probe runs on upstream's streaming thread.
-    private func watch(_ onTag: @escaping @Sendable (Event) -> Void, _ onEnd: @escaping @Sendable () -> Void) {
+    /// - Parameter pass: takes what is not the input's own to downstream.
+    private func watch(
+        _ pass: @escaping @Sendable (Event, Event.Passage) -> Void, _ onEnd: @escaping @Sendable () -> Void
+    ) {
         // `own` is unretained: the pad owns the probe, so a reference would be a cycle.
         let (own, gate, element) = (pad.unowned, gate, element)
         gate.onKept { [weak self] buffer, _ in
@@ -146,14 +149,17 @@ package final class AudioInput: @unchecked Sendable {
                 guard !gate.isLeaving else { return .drop }
                 gate.set(flushing: false)
                 self.state.withLock { $0.isComing = true }
-            case .tag: onTag(event)
+            case .tag: pass(event, .inOrder)
             // EOS ends the audio, not the session: audio that follows behind another STREAM_START is sent again.
             case .eos:
                 gate.finish(element.unowned)
                 self.state.withLock { $0.isComing = false }
                 onEnd()
                 return .drop
-            default: break
+            default:
+                guard let passage = event.downstreamPassage else { break }
+                pass(event, passage)
+                return .drop
             }
             return .pass
         }
@@ -187,14 +193,13 @@ package final class AudioInput: @unchecked Sendable {
     private func watchEnd() {
         end.setChainFunction { [weak self] buffer in
             guard let self else { return .ok }
-            let (segment, channels) = self.state.withLock { ($0.segment, $0.channels) }
-            let time = buffer.pts.flatMap { segment?.runningTime(of: $0) }
-            self.deliver(AudioFrame(buffer: buffer, channels: channels, runningTime: time))
+            let time = buffer.pts.flatMap { self.format.segment?.runningTime(of: $0) }
+            self.deliver(AudioFrame(buffer: buffer, channels: self.format.channels, runningTime: time))
             return .ok
         }
         end.setEventFunction { [weak self] event in
-            if event.kind == .segment { self?.state.withLock { $0.segment = event } }
-            if let channels = event.caps?.first?.int("channels") { self?.state.withLock { $0.channels = channels } }
+            if event.kind == .segment { self?.format.segment = event }
+            if let channels = event.caps?.first?.int("channels") { self?.format.channels = channels }
             return .handled(true)
         }
         end.setActive(true)

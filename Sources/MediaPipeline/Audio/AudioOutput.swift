@@ -4,7 +4,6 @@
 // samples, packets leave, and GAP events stand in for missing ones.
 import GStreamerKit
 import RTP
-import Synchronization
 import WebRTCTransport
 
 package struct AudioOutputCounters: Sendable {
@@ -182,10 +181,14 @@ final class AudioOutput: Sendable {
         source.wake()
     }
 
-    /// Queues a tag event of the input, to be pushed in order with the samples.
-    func forward(_ event: Event) {
-        state.withLock { if $0.events.count < 64 { $0.events.append(event) } }
-        source.wake()
+    /// Passes an event of the input: in order with the samples, as a tag, or at once.
+    func pass(_ event: Event, _ passage: Event.Passage) {
+        switch passage {
+        case .atOnce: source.pad.push(event)
+        case .inOrder:
+            state.withLock { if $0.events.count < 64 { $0.events.append(event) } }
+            source.wake()
+        }
     }
 
     /// Sends EOS after the queued audio.
@@ -278,7 +281,7 @@ final class AudioOutput: Sendable {
         case .eos:
             source.pad.push(Event.eos())
             // A handler of the EOS message may have resumed within the push.
-            if state.read(\.isEnding) { end() }
+            end(if: \.isEnding)
         }
     }
 
@@ -391,11 +394,11 @@ final class AudioOutput: Sendable {
         buffer.isDiscontinuous = state.isDiscontinuous
         (state.isDiscontinuous, state.origin) = (false, nil)
         state.next = time &+ duration
+        state.counters.pushed &+= 1
         return buffer
     }
 
     private func push(_ buffer: Buffer) {
-        state.withLock { $0.counters.pushed &+= 1 }
         switch source.push(buffer, from: .audio, remedy: "audioconvert or opusdec") {
         case .goOn: break
         case .tryAgain: state.withLock { $0.isDiscontinuous = true }
@@ -403,12 +406,12 @@ final class AudioOutput: Sendable {
         }
     }
 
-    private func end() {
-        let onEnd = state.withLock { state in
+    private func end(if isOver: KeyPath<State, Bool>? = nil) {
+        let onEnd = state.withLock { state -> (@Sendable () -> Void)? in
+            guard isOver.map({ state[keyPath: $0] }) ?? true else { return nil }
             state.hasEnded = true
-            defer { state.onEnd = {} }
-            return state.onEnd
+            return exchange(&state.onEnd, with: {})
         }
-        onEnd()
+        onEnd?()
     }
 }

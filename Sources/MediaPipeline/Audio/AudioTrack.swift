@@ -1,9 +1,8 @@
 // The element's audio: the pads `audio_sink` and `audio_src`, and the frames between them and the media paths. The
 // application enables audio by requesting `audio_sink`; without that pad, none of this exists. A viewer only receives.
 package import GStreamerKit
-import Synchronization
 
-// @unchecked: mutable state is in the mutex, and no pad or element is touched while it is held.
+// @unchecked: mutable state is locked, and no pad or element is touched while it is; `onEnd` is set before there is a pad.
 package final class AudioTrack: @unchecked Sendable {
     /// Opened and closed by the media paths, even while there is no input.
     package let gate: InputGate
@@ -30,7 +29,8 @@ package final class AudioTrack: @unchecked Sendable {
         var counters = AudioOutputCounters()
     }
     private let state = StateLock(State())
-    private let endHandler = Mutex<(@Sendable () -> Void)?>(nil)
+    /// Called on upstream's thread when the input has ended. Set before the pad is requested.
+    package var onEnd: @Sendable () -> Void = {}
 
     package init(
         element: ElementHandle, template: String = "audio_sink", pacing: InputPacing, log: DebugCategory
@@ -41,9 +41,9 @@ package final class AudioTrack: @unchecked Sendable {
         gate = InputGate(pacing: pacing)
     }
 
-    package var isWanted: Bool { state.withLock { $0.input != nil || $0.isViewer } }
+    package var isWanted: Bool { state.read { $0.input != nil || $0.isViewer } }
     package var counters: AudioOutputCounters {
-        let (output, past) = state.withLock { ($0.output, $0.counters) }
+        let (output, past) = state.read { ($0.output, $0.counters) }
         return output?.counters ?? past
     }
 
@@ -71,8 +71,8 @@ package final class AudioTrack: @unchecked Sendable {
             gate.renew()
             let input = try AudioInput(
                 in: element, template: template, gate: gate,
-                onTag: { [weak self] in self?.state.read(\.output)?.forward($0) },
-                onEnd: { [weak self] in self?.endHandler.withLock { $0 }?() },
+                pass: { [weak self] in self?.state.read(\.output)?.pass($0, $1) },
+                onEnd: { [weak self] in self?.onEnd() },
                 deliver: { [weak self] in self?.deliver($0) })
             state.withLock { $0.input = input }
             input.add(isActive: element.unowned.state() > .ready)
@@ -95,12 +95,6 @@ package final class AudioTrack: @unchecked Sendable {
         state.withLock { $0.isComing = false }
     }
 
-    /// Passes an event of the application in order with the samples.
-    package func forward(_ event: Event) { state.read(\.output)?.forward(event) }
-
-    /// Sets a handler that is called on upstream's thread when the input has ended.
-    package func onEnd(_ handler: @escaping @Sendable () -> Void) { endHandler.withLock { $0 = handler } }
-
     package func setMuted(_ isMuted: Bool) { state.withLock { $0.isMuted = isMuted } }
 
     func addDelivery(path: PathID, _ deliver: @escaping @Sendable (AudioFrame) -> Void) {
@@ -110,7 +104,7 @@ package final class AudioTrack: @unchecked Sendable {
 
     /// Runs on the input's streaming thread.
     private func deliver(_ frame: AudioFrame) {
-        let (isMuted, deliveries) = state.withLock { ($0.isMuted, Array($0.deliveries.values)) }
+        let (isMuted, deliveries) = state.read { ($0.isMuted, Array($0.deliveries.values)) }
         guard !deliveries.isEmpty else {
             gate.countUntaken()
             return
@@ -134,7 +128,7 @@ package final class AudioTrack: @unchecked Sendable {
     package func show(as identity: StreamIdentity) {
         // The name of the pad must be free.
         if state.read(\.isLeaving) { hide() }
-        let (isNew, pace, counters) = state.withLock {
+        let (isNew, pace, counters) = state.read {
             ($0.output == nil && ($0.input != nil || $0.isViewer), $0.pace, $0.counters)
         }
         guard isNew, let pad = element.makePad(template: "audio_src") else { return }
@@ -161,7 +155,7 @@ package final class AudioTrack: @unchecked Sendable {
             })
         else { return }
         let hide = { @Sendable [weak self, weak output] in
-            if let self, let output, self.state.withLock({ $0.output === output }) { self.hide() }
+            if let self, let output, self.state.read({ $0.output === output }) { self.hide() }
         }
         perform(output.finish { perform(.zero, hide) }, hide)
     }
@@ -182,7 +176,7 @@ package final class AudioTrack: @unchecked Sendable {
     package var isGiving: Bool { state.read(\.output).map { !$0.hasEnded } ?? false }
     /// Audio of an input that is not live still comes, and leaves.
     package var goesOn: Bool {
-        let (input, output) = state.withLock { ($0.input, $0.output) }
+        let (input, output) = state.read { ($0.input, $0.output) }
         guard let input, let output else { return false }
         return input.isComing && !gate.isLive && output.isLinked && !output.hasEnded
     }

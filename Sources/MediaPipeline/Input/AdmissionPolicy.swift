@@ -17,6 +17,8 @@ package struct AdmissionPolicy<Frame: Sendable>: Sendable {
         package var time: ClockTime?
         package let frame: Frame
         package var isKept = false
+        /// The rate limit lets it pass.
+        fileprivate var isDue = false
 
         package init(
             at: Duration, present: ClockTime?, upstream: ClockTime?, step: ClockTime?, frame: Frame
@@ -171,7 +173,7 @@ package struct AdmissionPolicy<Frame: Sendable>: Sendable {
         if live { dropKept() }
     }
 
-    /// The first frames of an input through a pipe show who paces it.
+    /// The first frames of an input through a pipe show which side paces it.
     package mutating func set(isPipe: Bool) { probe = isPipe ? PaceProbe() : nil }
 
     // MARK: Frames
@@ -205,10 +207,50 @@ package struct AdmissionPolicy<Frame: Sendable>: Sendable {
     }
 
     /// Applies the rate limit.
-    package mutating func isDue(_ time: ClockTime?) -> Bool {
+    private mutating func isDue(_ time: ClockTime?) -> Bool {
         guard let time, !isEncoded, !rate.passes(time) else { return true }
         counters.framesRateLimited &+= 1
         return false
+    }
+
+    /// Applies the rate limit, once to each frame: a wait that a pause or another clock has cancelled begins again.
+    private mutating func due(_ arrival: Arrival) -> Arrival? {
+        guard arrival.isDue || isDue(arrival.time) else { return nil }
+        var arrival = arrival
+        arrival.isDue = true
+        return arrival
+    }
+
+    /// What a frame of an input that is not live does at the gate.
+    package enum Turn: Sendable {
+        /// This frame is next: a kept one, which is earlier, or the one at hand.
+        case next(Arrival)
+        case waits(inPlaying: Bool)
+        /// Upstream's thread is not to wait.
+        case keep
+        /// The input follows the clock.
+        case follows
+        case refused
+    }
+
+    /// - Parameters:
+    ///   - isProbed: the frame has waited in PLAYING before.
+    ///   - growsWithTime: upstream's queue grows as the time does.
+    package mutating func turn(_ arrival: Arrival, isProbed: Bool, growsWithTime: Bool) -> Turn {
+        if refuses { return .refused }
+        if growsWithTime { return .follows }
+        if isOpen, !isJudging {
+            if let kept = takeKept() { return .next(kept) }
+            return due(arrival).map(Turn.next) ?? .refused
+        }
+        switch playing && !isProbed ? probe(arrival) : nil {
+        case .undecided: return .keep
+        case .followsClock: return .follows
+        case .asFastAsTaken, nil: break
+        }
+        // A frame that has to wait says nothing about upstream.
+        follower.restart()
+        return .waits(inPlaying: playing)
     }
 
     /// Takes one of the first frames from another program, before one waits; nil: it comes from none.
@@ -247,9 +289,6 @@ package struct AdmissionPolicy<Frame: Sendable>: Sendable {
         return follower.follows(lead: lead, present: present)
     }
 
-    /// A frame had to wait: upstream cannot be judged by it.
-    package mutating func waited() { follower.restart() }
-
     /// The streaming thread goes back upstream.
     package mutating func returns(at time: Duration) { follower.returns(at: time) }
 
@@ -263,7 +302,12 @@ package struct AdmissionPolicy<Frame: Sendable>: Sendable {
         if !kept.append(copy, bytes: bytes) { countUntaken() }
     }
 
-    package mutating func takeKept() -> Arrival? { kept.takeFirst() }
+    /// The next kept frame that the rate limit lets pass.
+    package mutating func takeKept() -> Arrival? {
+        while let next = kept.takeFirst() { if let next = due(next) { return next } }
+        return nil
+    }
+
     package mutating func putBack(_ arrival: Arrival, bytes: Int) { kept.putBack(arrival, bytes: bytes) }
 
     package mutating func dropKept() {

@@ -4,7 +4,7 @@ package import GStreamerKit
 import Synchronization
 package import WebRTCTransport
 
-// @unchecked: elements and pads are thread-safe; mutable state is in the mutex.
+// @unchecked: elements and pads are thread-safe; the rest is locked, or belongs to one thread.
 package final class InputChain: @unchecked Sendable {
     package let gate: InputGate
     package let encoded: EncodedInput
@@ -28,24 +28,25 @@ package final class InputChain: @unchecked Sendable {
     /// Time for which the queue's thread has worked.
     let busy = BusyTime()
 
-    private struct State {
-        /// Caps and rotation in front of the queue.
-        var arriving: (info: VideoInfo?, rotation: ImageRotation) = (nil, .none)
+    /// Consumers by their media path; `.raw` is the raw fallback.
+    private let deliveries = StateLock([PathID: @Sendable (EncoderFrame) -> Bool]())
+
+    /// In front of the queue. Only upstream's thread uses this, and the one that starts or stops the element while there is
+    /// no other.
+    private struct Arrival {
+        var info: VideoInfo?
         /// Caps of any kind have come.
         var hasCaps = false
-        /// Consumers by their media path; `.raw` is the raw fallback.
-        var deliveries: [PathID: @Sendable (EncoderFrame) -> Bool] = [:]
+        var tags = TaggedOrientation()
         var onShape: (@Sendable (_ isPortrait: Bool) -> Void)?
     }
-    private let state = StateLock(State())
+    private var arrival = Arrival()
 
     /// Behind the queue. Only its thread uses this, and `reset` when that has ended.
     private struct Conversion {
         var plan = ConversionPlan()
         /// Caps and size of the frames that leave the elements.
         var converted = ConversionPlan.Shape()
-        /// The caps that the processor has.
-        var announced: Event?
         /// Time at which the current frame left the queue.
         var began: Duration?
     }
@@ -84,7 +85,7 @@ package final class InputChain: @unchecked Sendable {
             queue.set("leaky", isLive ? "downstream" : "no")
             processing.set(live: isLive)
         }
-        processing.onFrame { [weak self] processor, frame in
+        processing.onFrame = { [weak self] processor, frame in
             self?.deliver { blackFrames, processing in
                 processing.passes(frame, from: processor) && blackFrames.admits(frame.runningTime) ? frame : nil
             }
@@ -151,35 +152,39 @@ package final class InputChain: @unchecked Sendable {
             if gate?.isLive == true { handler() }
             return nil
         }
-        processing.onDrop(handler)
+        processing.onDrop = handler
     }
 
     /// Adds a consumer: while one media path takes over from another, there are two.
     /// - Parameter deliver: returns false for a frame that it leaves out.
     package func addDelivery(path: PathID, _ deliver: @escaping @Sendable (EncoderFrame) -> Bool) {
-        state.withLock { $0.deliveries[path] = deliver }
+        deliveries.withLock { $0[path] = deliver }
     }
-    package func removeDelivery(path: PathID) { _ = state.withLock { $0.deliveries.removeValue(forKey: path) } }
+    package func removeDelivery(path: PathID) { _ = deliveries.withLock { $0.removeValue(forKey: path) } }
 
     /// Sets a handler that is called once, with the first frame that arrives, whether it is sent or not. The argument
-    /// is true if the input, as displayed, is higher than wide.
-    package func onShape(_ handler: (@Sendable (_ isPortrait: Bool) -> Void)?) {
-        state.withLock { $0.onShape = handler }
-    }
+    /// is true if the input, as displayed, is higher than wide. Call it before the pads are activated.
+    package func onShape(_ handler: @escaping @Sendable (_ isPortrait: Bool) -> Void) { arrival.onShape = handler }
 
     /// Called on upstream's thread, in front of the queue.
     package func arrived(_ event: Event) {
         guard let caps = event.caps else { return }
-        state.withLock { $0.hasCaps = true }
+        arrival.hasCaps = true
         gate.set(framerate: caps.first?.fraction("framerate"))
-        guard let info = VideoInfo(caps: caps) else { return }
-        state.withLock { $0.arriving.info = info }
+        if let info = VideoInfo(caps: caps) { arrival.info = info }
     }
 
     /// Notes the size of an encoded input, whose caps may have none.
     package func arrived(_ size: FrameSize) {
-        guard let info = OutputFormat(width: size.width, height: size.height).videoInfo else { return }
-        state.withLock { $0.arriving.info = info }
+        if let info = OutputFormat(width: size.width, height: size.height).videoInfo { arrival.info = info }
+    }
+
+    /// Reads STREAM_START and TAG, on upstream's thread.
+    /// - Returns: the rotation that the tags ask for, if it has changed: a new upstream source brings other tags, or none.
+    package func turned(by event: Event) -> ImageRotation? {
+        let before = arrival.tags.current
+        arrival.tags.update(event)
+        return arrival.tags.current == before ? nil : arrival.tags.current
     }
 
     /// Called after a stop: caps and tags of the last stream do not apply to the next start.
@@ -188,10 +193,8 @@ package final class InputChain: @unchecked Sendable {
         encoded.reset()
         order.clear()
         conversion.plan = ConversionPlan()
-        state.withLock { ($0.arriving, $0.hasCaps) = ((nil, .none), false) }
+        arrival = Arrival()
     }
-
-    package func arrived(_ rotation: ImageRotation) { state.withLock { $0.arriving.rotation = rotation } }
 
     package enum BufferFault {
         /// It has no caps: it is no frame.
@@ -203,19 +206,15 @@ package final class InputChain: @unchecked Sendable {
 
     /// Called on upstream's thread.
     package func fault(of buffer: Buffer) -> BufferFault? {
-        let (info, hasCaps) = state.read { ($0.arriving.info, $0.hasCaps) }
-        guard hasCaps else { return .noCaps }
-        return info?.shortage(ofArriving: buffer).map(BufferFault.short)
+        guard arrival.hasCaps else { return .noCaps }
+        return arrival.info?.shortage(ofArriving: buffer).map(BufferFault.short)
     }
 
     /// Called on upstream's thread for each frame.
     package func frameArrived() {
-        guard let handler = state.read(\.onShape) else { return }
-        let (info, rotation) = state.read(\.arriving)
-        guard let info else { return }
-        state.withLock { $0.onShape = nil }
+        guard let info = arrival.info, let handler = arrival.onShape.take() else { return }
         // The element does not rotate encoded frames.
-        handler(info.isShownHigherThanWide != (rotation.swapsSides && !encoded.isOn))
+        handler(info.isShownHigherThanWide != (arrival.tags.current.swapsSides && !encoded.isOn))
     }
 
     // MARK: Behind the queue
@@ -291,15 +290,12 @@ package final class InputChain: @unchecked Sendable {
     }
 
     private func deliver(_ buffer: Buffer, _ shape: ConversionPlan.Shape) {
-        if exchange(&conversion.announced, with: shape.caps) !== shape.caps, let caps = shape.caps {
-            processing.store(caps: caps)
-        }
         // The sink pad's probe has replaced the time stamp by the running time.
         let time = buffer.pts
         let frame = EncoderFrame(buffer: buffer, size: shape.size, runningTime: time)
         if blackFrames.isOn {
             processing.rest()
-        } else if processing.process(frame) {
+        } else if let caps = shape.caps, processing.process(frame, caps) {
             return
         }
         deliver { blackFrames, processing in
@@ -320,7 +316,7 @@ package final class InputChain: @unchecked Sendable {
         let isTaken = order.pass({ frame(blackFrames, processing) }) { frame in
             var (isLeftOut, isSent) = (false, false)
             // A closed media path may still have its delivery here while another one continues.
-            for delivery in state.read(\.deliveries) where gate.isOpen(path: delivery.key) {
+            for delivery in deliveries.read(\.self) where gate.isOpen(path: delivery.key) {
                 let takes = delivery.value(frame)
                 guard delivery.key != .raw else { continue }
                 (isLeftOut, isSent) = (isLeftOut || !takes, isSent || takes)

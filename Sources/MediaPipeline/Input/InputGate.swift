@@ -4,7 +4,6 @@
 // (`do-timestamp`), or is found to follow the clock.
 import Dispatch
 package import GStreamerKit
-import Synchronization
 import WebRTCTransport
 
 package final class InputGate: Sendable {
@@ -15,6 +14,7 @@ package final class InputGate: Sendable {
         var policy = Policy()
         var segment: Event?
         var wait: ClockWait?
+        var handlers = Handlers()
     }
     private let state = StateLock(State())
     private let changed = DispatchSemaphore(value: 0)
@@ -34,10 +34,10 @@ package final class InputGate: Sendable {
         state.adjust { body(&$0.policy) }
     }
 
-    /// Changes the policy, and lets a thread that waits look again.
-    private func change(_ body: (inout Policy) -> Void) {
+    /// Changes the state, and lets a thread that waits look again.
+    private func change(_ body: (inout State) -> Void) {
         let wait = state.withLock { state in
-            body(&state.policy)
+            body(&state)
             return state.wait
         }
         wait?.cancel()
@@ -65,16 +65,16 @@ package final class InputGate: Sendable {
     /// Running time of the frame that was not admitted just now, if only a media path is missing. On upstream's thread.
     package var timeToHold: ClockTime? { read(\.timeToHold) }
 
-    /// Adds a media path; the gate is open while there is one.
+    /// Adds a media path; the gate is open while there is one. The path may hold a lock of its own, as for `close`.
     package func open(path: PathID) {
-        if update({ $0.open(path: path) }) { pacing.reset() }
+        if adjust({ $0.open(path: path) }) { pacing.reset() }
         changed.signal()
     }
 
-    package func close(path: PathID) { update { $0.close(path: path) } }
+    package func close(path: PathID) { adjust { $0.close(path: path) } }
 
     /// Frames pass in PLAYING only.
-    package func set(playing: Bool) { change { $0.playing = playing } }
+    package func set(playing: Bool) { change { $0.policy.playing = playing } }
 
     package var isPlaying: Bool { read(\.playing) }
 
@@ -97,21 +97,23 @@ package final class InputGate: Sendable {
 
     /// Wakes the threads that wait here; every frame is refused until the flush ends.
     package func set(flushing: Bool) {
-        if !flushing { state.withLock { $0.segment = nil } }
-        change { $0.set(flushing: flushing) }
+        change { state in
+            if !flushing { state.segment = nil }
+            state.policy.set(flushing: flushing)
+        }
         if !flushing { pacing.reset() }
     }
 
     /// Wakes a waiting streaming thread and refuses every frame until `prepare`. The element calls this before it
     /// deactivates its pads.
-    package func stop() { change { $0.isStopping = true } }
+    package func stop() { change { $0.policy.isStopping = true } }
 
     /// Does the same before the pad is removed, until `renew`.
-    package func close() { change { $0.isClosing = true } }
+    package func close() { change { $0.policy.isClosing = true } }
 
     /// Called before the pads are activated.
     package func prepare() {
-        change { $0.prepare() }
+        change { $0.policy.prepare() }
         pacing.reset()
     }
 
@@ -174,23 +176,26 @@ package final class InputGate: Sendable {
 
     /// Sets a handler that is called with the first frame of each stream, before the frame is forwarded, and when an
     /// input is found to follow the clock, or not to.
-    func onLiveness(_ handler: @escaping @Sendable (Bool) -> Void) { handlers.withLock { $0.onLiveness = handler } }
+    func onLiveness(_ handler: @escaping @Sendable (Bool) -> Void) {
+        state.withLock { $0.handlers.onLiveness = handler }
+    }
 
     /// Sets a handler that is called while a frame of an input that is not live waits in PAUSED.
-    package func onPreroll(_ handler: @escaping @Sendable () -> Void) { handlers.withLock { $0.onPreroll = handler } }
+    package func onPreroll(_ handler: @escaping @Sendable () -> Void) {
+        state.withLock { $0.handlers.onPreroll = handler }
+    }
 
     /// Sets a handler that passes a frame on which has been kept, with its running time. It is called on upstream's
     /// thread, before a later frame is admitted.
     package func onKept(_ handler: @escaping @Sendable (Buffer, ClockTime?) -> Void) {
-        handlers.withLock { $0.onKept = handler }
+        state.withLock { $0.handlers.onKept = handler }
     }
 
     private struct Handlers {
-        var onLiveness: (@Sendable (Bool) -> Void)?
-        var onPreroll: (@Sendable () -> Void)?
-        var onKept: (@Sendable (Buffer, ClockTime?) -> Void)?
+        var onLiveness: @Sendable (Bool) -> Void = { _ in }
+        var onPreroll: @Sendable () -> Void = {}
+        var onKept: @Sendable (Buffer, ClockTime?) -> Void = { _, _ in }
     }
-    private let handlers = Mutex(Handlers())
 
     /// An unknown source counts as live, so that it is never blocked.
     package var isLive: Bool { read(\.isLive) ?? true }
@@ -198,22 +203,18 @@ package final class InputGate: Sendable {
     private func learnLiveness(_ pad: Pad) -> Bool {
         let isMarked = pad.queryPeerLatency()?.live ?? true
         let isLive = isMarked || pad.upstreamSource?.bool("do-timestamp") == true
-        let isPipe = !isLive && pad.isBehindPipe
-        update { $0.set(isPipe: isPipe) }
-        return set(live: isLive, isFollower: false)
+        return set(live: isLive, isFollower: false, isPipe: !isLive && pad.isBehindPipe)
     }
 
-    @discardableResult private func set(live: Bool, isFollower: Bool) -> Bool {
-        update { $0.set(live: live, isFollower: isFollower) }
-        handlers.withLock(\.onLiveness)?(live)
+    /// - Parameter isPipe: nil: as before.
+    @discardableResult private func set(live: Bool, isFollower: Bool, isPipe: Bool? = nil) -> Bool {
+        let handlers = state.withLock { state in
+            if let isPipe { state.policy.set(isPipe: isPipe) }
+            state.policy.set(live: live, isFollower: isFollower)
+            return state.handlers
+        }
+        handlers.onLiveness(live)
         return live
-    }
-
-    /// Returns true if an input that was found to follow the clock runs ahead of it: from here on it waits again.
-    private func hasOvertaken(_ arrival: Policy.Arrival) -> Bool {
-        let overtakes = update { $0.overtakes(arrival) }
-        if overtakes { set(live: false, isFollower: false) }
-        return overtakes
     }
 
     // MARK: Frames (upstream's thread)
@@ -223,18 +224,21 @@ package final class InputGate: Sendable {
     ///   if it is kept for a media path, because an input that is not live has waited for a second.
     package func admit(_ buffer: Buffer, pad: Pad, element: Element) -> Admission {
         let (at, present) = (MonotonicTime.now, element.currentRunningTime)
-        let (known, isFollower, step, segment) = state.adjust { state in
+        let (first, known, overtakes) = state.adjust { state in
             state.policy.counters.framesIn &+= 1
-            return (state.policy.isLive, state.policy.isFollower, buffer.duration ?? state.policy.step, state.segment)
+            let upstream = buffer.pts.flatMap { state.segment?.runningTime(of: $0) }
+            let step = buffer.duration ?? state.policy.step
+            let arrival = Policy.Arrival(at: at, present: present, upstream: upstream, step: step, frame: buffer)
+            return (arrival, state.policy.isLive, state.policy.isFollower && state.policy.overtakes(arrival))
         }
-        let upstream = buffer.pts.flatMap { segment?.runningTime(of: $0) }
-        var arrival = Policy.Arrival(at: at, present: present, upstream: upstream, step: step, frame: buffer)
-        let isLive = (known ?? learnLiveness(pad)) && !(isFollower && hasOvertaken(arrival))
-        let (time, admission) = adjust { [arrival] policy -> (ClockTime?, Admission?) in
-            let time = policy.arrive(arrival, isLive: isLive)
+        // An input that was found to follow the clock runs ahead of it: from here on it waits again.
+        let isLive = overtakes ? set(live: false, isFollower: false) : known ?? learnLiveness(pad)
+        let (time, admission) = adjust { policy -> (ClockTime?, Admission?) in
+            let time = policy.arrive(first, isLive: isLive)
             return (time, isLive ? policy.admitLive(at: time) : nil)
         }
         if let admission { return admission }
+        var arrival = first
         arrival.time = time
         defer { adjust { $0.returns(at: MonotonicTime.now) } }
         return admitPaced(arrival, pad: pad, element: element)
@@ -243,35 +247,42 @@ package final class InputGate: Sendable {
     /// Called in front of EOS: the kept frames leave if a media path takes them within a second.
     package func finish(_ element: Element) {
         let limit = DispatchTime.now() + .seconds(1)
-        while waitForPath(until: limit), let kept = update({ $0.takeKept() }) { release(kept, element) }
+        while true {
+            let (kept, isOver) = update { policy in
+                (policy.isOpen ? policy.takeKept() : nil, policy.refuses || !policy.hasKept)
+            }
+            if let kept {
+                release(kept, pace(kept, element))
+            } else if isOver || changed.wait(timeout: limit) == .timedOut {
+                break
+            }
+        }
         update { $0.dropKept() }
     }
 
-    private func waitForPath(until limit: DispatchTime) -> Bool {
-        while true {
-            let (isOpen, isOver) = state.read { ($0.policy.isOpen, $0.policy.refuses || !$0.policy.hasKept) }
-            if isOpen || isOver { return !isOver }
-            if changed.wait(timeout: limit) == .timedOut { return false }
-        }
-    }
-
     private func admitPaced(_ arrival: Policy.Arrival, pad: Pad, element: Element) -> Admission {
+        var arrival = arrival
         while true {
-            if let admission = waitUntilOpen(arrival, pad) { return admission }
-            // Kept frames are earlier.
-            if let kept = update({ $0.takeKept() }) {
-                release(kept, element)
-            } else if let admission = pace(arrival, element) {
-                return admission
+            switch awaitTurn(arrival, pad) {
+            case .over(let admission): return admission
+            case .next(let next):
+                let admission = pace(next, element)
+                if next.isKept {
+                    release(next, admission)
+                } else if let admission {
+                    return admission
+                } else {
+                    arrival = next
+                }
             }
         }
     }
 
-    /// Lets a kept frame out at its time.
-    private func release(_ kept: Policy.Arrival, _ element: Element) {
-        switch pace(kept, element) {
+    /// Lets a kept frame out, or puts it back if it starts over.
+    private func release(_ kept: Policy.Arrival, _ admission: Admission?) {
+        switch admission {
         case nil: update { $0.putBack(kept, bytes: kept.frame.size) }
-        case .passes(let time): handlers.withLock(\.onKept)?(kept.frame, time)
+        case .passes(let time): state.read(\.handlers).onKept(kept.frame, time)
         case .refused, .dropped: break
         }
     }
@@ -280,13 +291,12 @@ package final class InputGate: Sendable {
     /// - Returns: nil if the frame starts over, because a flush that has ended already, a pause or another clock cancelled
     ///   the wait.
     private func pace(_ arrival: Policy.Arrival, _ element: Element) -> Admission? {
-        guard let time = arrival.time else { return .passes(nil) }
-        guard adjust({ $0.isDue(time) }) else { return .refused }
-        guard let clock = element.currentClock, let now = element.currentRunningTime else { return .passes(time) }
+        guard let time = arrival.time, let clock = element.currentClock, let now = element.currentRunningTime
+        else { return .passes(arrival.time) }
         let due = Int64(clamping: time) &+ pacing.offset(for: time, now: now, track: ObjectIdentifier(self))
         let wait = state.withLock { state -> ClockWait? in
             guard state.policy.waits(arrival, early: due &- Int64(clamping: now)) else { return nil }
-            state.wait = clock.makeWait(until: element.baseTime &+ UInt64(due))
+            state.wait = clock.makeWait(until: element.baseTime &+ UInt64(clamping: due))
             return state.wait
         }
         guard let wait else {
@@ -301,37 +311,40 @@ package final class InputGate: Sendable {
         return arrived ? .passes(time) : refuses ? .refused : nil
     }
 
-    /// Returns nil once a media path takes frames, else what becomes of this one.
-    private func waitUntilOpen(_ arrival: Policy.Arrival, _ pad: Pad) -> Admission? {
+    /// Returns the frame that is next once a media path takes frames, else what becomes of this one.
+    private func awaitTurn(_ arrival: Policy.Arrival, _ pad: Pad) -> Turn {
         // Upstream's thread holds the lock that EOS, a seek and a state change of its element need. So in PLAYING it goes
         // on after a second. In PAUSED a thread may wait, as in a sink that has prerolled.
         var limit = DispatchTime.now() + .seconds(1)
         var backlog: SourceBacklog?
         var isProbed = false
         while true {
-            let (isOpen, refuses, playing) = state.read {
-                ($0.policy.isOpen && !$0.policy.isJudging, $0.policy.refuses, $0.policy.playing)
+            let grows = backlog?.growsWithTime ?? false
+            let (turn, handlers) = state.withLock { state in
+                (state.policy.turn(arrival, isProbed: isProbed, growsWithTime: grows), state.handlers)
             }
-            if refuses { return .refused }
-            if let backlog, backlog.growsWithTime { return admitFollower(arrival) }
-            if isOpen { return nil }
-            if playing, !exchange(&isProbed, with: true) {
-                switch update({ $0.probe(arrival) }) {
-                case .undecided: return keep(arrival)
-                case .followsClock: return admitFollower(arrival)
-                case .asFastAsTaken, nil: break
+            switch turn {
+            case .next(let next): return .next(next)
+            case .keep: return .over(keep(arrival))
+            case .follows: return .over(admitFollower(arrival))
+            case .refused: return .over(.refused)
+            case .waits(inPlaying: true):
+                isProbed = true
+                if backlog == nil { backlog = SourceBacklog(behind: pad) }
+                if changed.wait(timeout: limit) == .timedOut, backlog?.growsWithTime != true {
+                    return .over(keep(arrival))
                 }
-            }
-            update { $0.waited() }
-            if !playing {
+            case .waits(inPlaying: false):
                 (limit, backlog) = (.now() + .seconds(1), nil)
-                handlers.withLock(\.onPreroll)?()
+                handlers.onPreroll()
+                _ = changed.wait(timeout: limit)
             }
-            if playing, backlog == nil { backlog = SourceBacklog(behind: pad) }
-            guard changed.wait(timeout: limit) == .timedOut, playing else { continue }
-            if backlog?.growsWithTime == true { continue }
-            return keep(arrival)
         }
+    }
+
+    private enum Turn {
+        case next(Policy.Arrival)
+        case over(Admission)
     }
 
     private func admitFollower(_ arrival: Policy.Arrival) -> Admission {

@@ -1,23 +1,21 @@
 // Frames in memory other than the system's: fetches them in front of the input chain, by elements that exist only while
 // such frames come. It knows pads and caps; it must not know sessions.
 package import GStreamerKit
-import Synchronization
 import WebRTCTransport
 
-// @unchecked: pads and elements are thread-safe; mutable state is in the mutex, and only the streaming thread of the sink
-// pad, or the thread that stops the element, changes the elements.
+// @unchecked: pads and elements are thread-safe; the rest belongs to the streaming thread of the sink pad, and to the thread
+// that stops the element when that has ended.
 package final class InputMemory: @unchecked Sendable {
     private let sink: GhostPad
     /// First pad of the input chain, which takes the system's memory.
     private let entry: Pad
 
-    private struct State {
-        var memory: VideoMemory?
-        var elements: [Element] = []
-        /// The last caps could not be used: their frames are dropped.
-        var isUnusable = false
-    }
-    private let state = Mutex(State())
+    private var memory: VideoMemory?
+    private var elements: [Element] = []
+    /// The last caps could not be used: their frames are dropped.
+    package private(set) var isUnusable = false
+    /// Frames come in memory other than the system's.
+    package var isInUse: Bool { memory != nil }
 
     /// - Parameters:
     ///   - sink: the element's sink pad, whose target is `entry`. Its probes hold this object, so this one holds the pad
@@ -30,42 +28,38 @@ package final class InputMemory: @unchecked Sendable {
     /// Caps of the sink pad's template besides the system's memory.
     package static let templateCaps = VideoMemory.all.map(\.caps).joined(separator: "; ")
 
-    package var isUnusable: Bool { state.withLock(\.isUnusable) }
-    /// Frames come in memory other than the system's.
-    package var isInUse: Bool { state.withLock { $0.memory != nil } }
-
     /// Prepares for the frames of a CAPS event, before it passes the sink pad. Called on upstream's thread.
     /// - Throws: an error for the user if nothing that fetches the frames is installed.
     package func prepare(for caps: Caps, in bin: Bin) throws(GStreamerError) {
         if caps.isAlternate {
-            state.withLock { $0.isUnusable = true }
+            isUnusable = true
             throw GStreamerError(
                 .badCaps,
                 "the input's caps have interlace-mode=alternate, whose buffers hold one field: set the source to "
                     + "interleaved or progressive frames")
         }
-        let memory = VideoMemory.named(caps.memory)
-        let (current, wasUnusable) = state.withLock { ($0.memory, $0.isUnusable) }
-        guard memory != current || wasUnusable else { return }
+        let next = VideoMemory.named(caps.memory)
+        guard next != memory || isUnusable else { return }
         remove(from: bin)
-        guard let memory else { return }
+        guard let next else { return }
         do throws(GStreamerError) {
-            let elements = try memory.makeFetcher(for: "the input")
+            let elements = try next.makeFetcher(for: "the input")
             let (first, last) = try bin.addAndLink(elements)
             sink.setTarget(nil)
-            state.withLock { ($0.memory, $0.elements) = (memory, elements) }
+            (memory, self.elements) = (next, elements)
             try last.link(entry)
             sink.setTarget(first)
             for element in elements.reversed() { element.syncStateWithParent() }
         } catch {
-            state.withLock { $0.isUnusable = true }
+            isUnusable = true
             throw error
         }
     }
 
     /// Called on upstream's thread, or after a stop.
     package func remove(from bin: Bin) {
-        let elements = state.withLock { exchange(&$0, with: State()).elements }
+        let elements = exchange(&elements, with: [])
+        (memory, isUnusable) = (nil, false)
         guard let last = elements.last?.staticPad("src") else { return }
         sink.setTarget(nil)
         last.unlink(entry)

@@ -1,9 +1,9 @@
 // `fallback=passthrough`: shows the raw input, scaled to the output's size, while the service sends nothing. It is the
 // only way from the input to the output, and exists only if the user asked for it.
 package import GStreamerKit
-import Synchronization
 
-// @unchecked: elements and pads are thread-safe; all mutable state is in mutexes.
+// @unchecked: elements and pads are thread-safe; mutable state belongs to the thread that delivers the input's frames, one at
+// a time, which also runs the elements here.
 package final class RawFallback: @unchecked Sendable {
     private let element: ElementHandle
     private let input: InputChain
@@ -12,10 +12,10 @@ package final class RawFallback: @unchecked Sendable {
     private let filter: Element
     private let entry = Pad(name: "raw_fallback_in", direction: .source)
     private let exit = Pad(name: "raw_fallback_out", direction: .sink)
-    private let format: Mutex<OutputFormat>
-    private let sent = Mutex<(width: Int, height: Int)?>(nil)
+    private var format: OutputFormat?
+    private var sent: (width: Int, height: Int)?
     /// Size of the frames that come out of `filter`.
-    private let scaled = Mutex<OutputFormat?>(nil)
+    private var scaled: OutputFormat?
 
     package init(element: ElementHandle, input: InputChain, output: VideoOutput) throws(GStreamerError) {
         self.element = element
@@ -24,14 +24,13 @@ package final class RawFallback: @unchecked Sendable {
         scale = try Element(factory: "videoscale")
         scale.set("add-borders", true)
         filter = try Element(factory: "capsfilter")
-        format = Mutex(OutputFormat(width: 0, height: 0))
         exit.setChainFunction { [weak self, weak output] buffer in
-            if let format = self?.scaled.withLock({ $0 }) { output?.setRaw(buffer, format) }
+            if let format = self?.scaled { output?.setRaw(buffer, format) }
             return .ok
         }
         exit.setEventFunction { [weak self] event in
             if let info = event.caps.flatMap(VideoInfo.init(caps:)) {
-                self?.scaled.withLock { $0 = OutputFormat(width: info.width, height: info.height) }
+                self?.scaled = OutputFormat(width: info.width, height: info.height)
             }
             return .handled(true)
         }
@@ -46,16 +45,13 @@ package final class RawFallback: @unchecked Sendable {
         input.gate.open(path: .raw)
     }
 
-    /// Called by the thread that delivers input frames, one frame at a time.
     private func forward(_ frame: EncoderFrame, _ size: (width: Int, height: Int)) {
-        if let wanted = output.negotiatedFormat, format.withLock({ $0 != wanted }) {
-            format.withLock { $0 = wanted }
+        if let wanted = output.negotiatedFormat, exchange(&format, with: wanted) != wanted {
             let text =
                 "video/x-raw, width=(int)\(wanted.width), height=(int)\(wanted.height), pixel-aspect-ratio=(fraction)1/1"
             if let caps = try? Caps(text) { filter.set("caps", caps: caps) }
         }
-        let changed = sent.withLock { exchange(&$0, with: size).map { $0 != size } ?? true }
-        if changed {
+        if exchange(&sent, with: size).map({ $0 != size }) ?? true {
             let format = OutputFormat(width: size.width, height: size.height)
             if let caps = try? Caps(format.capsText) { entry.push(Event.caps(caps)) }
             entry.push(Event.timeSegment())

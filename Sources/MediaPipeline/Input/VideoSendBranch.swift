@@ -6,7 +6,8 @@ import Synchronization
 package import RTP
 package import WebRTCTransport
 
-package final class VideoSendBranch: SendBranch {
+// @unchecked: `delivery` belongs to one thread at a time; the rest is constant or locked.
+package final class VideoSendBranch: SendBranch, @unchecked Sendable {
     private let path: PathID
     private let input: InputChain
     private let settings: VideoSendSettings
@@ -14,7 +15,7 @@ package final class VideoSendBranch: SendBranch {
     /// Time for which the thread that decodes this path's frames has worked.
     private let receiving: BusyTime
 
-    private struct State {
+    private struct State: Sendable {
         /// In front of the encoder.
         var entry: Pad?
         var encoder: (any VideoSender)?
@@ -22,23 +23,34 @@ package final class VideoSendBranch: SendBranch {
         /// RIDs of the layers that a participant receives, of which a single stream has an empty one; nil: all.
         var wanted: Set<String>?
         var isWanted: Bool { wanted.map { !$0.isEmpty } ?? true }
-        var appliedBitrate = 0
-        /// The most frames a second; the rate in the encoder's caps.
+        /// The most frames a second.
         var framerate: Int
+        /// Fraction of the frames that the CPU carries.
+        var cpuShare = 1.0
+    }
+    private let state: Mutex<State>
+
+    /// For the thread that delivers the frames, of which there is one at a time (`FrameLine`), and for `start` before it.
+    private struct Delivery {
+        /// The rate in the encoder's caps.
+        var framerate: Int
+        var load: CPULoadController
+        var appliedBitrate = 0
         var ladder: DegradationLadder?
         /// The frame rate of the ladder.
         var limit = RateLimit()
         /// For the ladder's scale, from frames of one size.
         var scaler: (from: (width: Int, height: Int), to: (width: Int, height: Int), scaler: FrameScaler)?
-        var load: CPULoadController
         /// Size in the caps that the encoder has.
         var size = (width: 0, height: 0)
         /// Format of the frames, by the caps that the encoder has.
         var video: VideoInfo?
         /// For an encoder that takes no strides of a frame's own.
         var layout: (video: VideoInfo, pool: BufferPool)?
+
+        init(framerate: Int) { (self.framerate, load) = (framerate, CPULoadController(frameRate: framerate)) }
     }
-    private let state: Mutex<State>
+    private var delivery: Delivery
 
     /// - Parameter receiving: the time for which the thread that decodes this path's frames has worked.
     package init(
@@ -49,8 +61,8 @@ package final class VideoSendBranch: SendBranch {
         self.settings = settings
         self.receiving = receiving
         self.logger = logger
-        let rate = settings.framerate
-        state = Mutex(State(framerate: rate, load: CPULoadController(frameRate: rate)))
+        delivery = Delivery(framerate: settings.framerate)
+        state = Mutex(State(framerate: settings.framerate))
     }
 
     /// RIDs of the simulcast layers that are sent now, highest resolution first; empty: one stream. Any thread.
@@ -62,24 +74,13 @@ package final class VideoSendBranch: SendBranch {
     package var codingTime: CodingTime { state.withLock(\.encoder)?.codingTime ?? CodingTime() }
 
     /// Fraction of the frames that the CPU carries. Any thread.
-    package var cpuShare: Double { state.withLock(\.load.share) }
+    package var cpuShare: Double { state.withLock(\.cpuShare) }
 
     /// Any thread.
     package func apply(target: BitrateTarget) { state.withLock { $0.target = target } }
 
     /// Any thread.
-    package func setFramerate(_ framerate: Int) {
-        let isNew = state.withLock { state in
-            guard exchange(&state.framerate, with: framerate) != framerate else { return false }
-            // Their steps depend on the rate.
-            (state.ladder, state.limit) = (nil, RateLimit())
-            state.load = CPULoadController(frameRate: framerate)
-            // Caps with the new rate precede the next frame.
-            state.size = (0, 0)
-            return true
-        }
-        if isNew { input.gate.setCarriedRate(framesPerSecond: nil, path: path) }
-    }
+    package func setFramerate(_ framerate: Int) { state.withLock { $0.framerate = framerate } }
 
     /// Makes the next frame a keyframe. Any thread.
     package func requestKeyframe() { state.withLock(\.encoder)?.requestKeyframe() }
@@ -122,17 +123,21 @@ package final class VideoSendBranch: SendBranch {
         let entry = Pad(name: "raw_in", direction: .source)
         entry.setActive(true)
         try entry.link(encoderSink)
-        let wanted = state.withLock { state in
+        let (wanted, framerate) = state.withLock { state in
             (state.entry, state.encoder) = (entry, encoder)
-            return state.wanted
+            return (state.wanted, state.framerate)
         }
+        delivery = Delivery(framerate: framerate)
         if let wanted, !wanted.isEmpty { encoder.setWanted(wanted) }
         entry.push(Event.streamStart(id: "decart/raw", groupID: Event.nextGroupID()))
         pushCaps(on: entry, settings.size.current)
         entry.push(Event.timeSegment())
         input.addDelivery(path: path) { [weak self] frame in
-            guard let self, frame.encoded == nil, self.state.withLock(\.isWanted) else { return true }
-            self.follow(encoder)
+            guard let self, frame.encoded == nil else { return true }
+            let (isWanted, target, framerate) = self.state.withLock { ($0.isWanted, $0.target, $0.framerate) }
+            guard isWanted else { return true }
+            self.follow(framerate)
+            if let target { self.follow(target, encoder) }
             guard let frame = self.reduced(frame) else { return false }
             onFrame(frame.size)
             self.push(frame, markers, into: encoder, entry)
@@ -179,33 +184,28 @@ package final class VideoSendBranch: SendBranch {
 
     /// The frame as the ladder has it; nil: it is left out.
     private func reduced(_ frame: EncoderFrame) -> EncoderFrame? {
-        let (isDue, scale, known) = state.withLock { state in
-            (frame.runningTime.map { state.limit.passes($0) } ?? true, state.ladder?.level.scale ?? .full, state.scaler)
-        }
-        guard isDue else { return nil }
-        guard scale != .full else { return frame }
+        if let time = frame.runningTime, !delivery.limit.passes(time) { return nil }
+        guard let scale = delivery.ladder?.level.scale, scale != .full else { return frame }
         let size = (width: scale.applied(to: frame.size.width), height: scale.applied(to: frame.size.height))
-        var scaler = known.flatMap { $0.from == frame.size && $0.to == size ? $0.scaler : nil }
-        if scaler == nil {
-            scaler = FrameScaler(from: frame.size, to: size)
-            state.withLock { $0.scaler = scaler.map { (frame.size, size, $0) } }
+        if delivery.scaler.map({ $0.from != frame.size || $0.to != size }) ?? true {
+            delivery.scaler = FrameScaler(from: frame.size, to: size).map { (frame.size, size, $0) }
         }
         // Memory that cannot be mapped keeps its size.
-        guard let small = scaler?.scaled(frame.buffer) else { return frame }
+        guard let small = delivery.scaler?.scaler.scaled(frame.buffer) else { return frame }
         return EncoderFrame(buffer: small, size: size, runningTime: frame.runningTime)
     }
 
     private func push(_ frame: EncoderFrame, _ markers: LatencyMarkers?, into encoder: any VideoSender, _ entry: Pad) {
-        let isResized = state.withLock { exchange(&$0.size, with: frame.size) != frame.size }
-        if isResized {
+        if exchange(&delivery.size, with: frame.size) != frame.size {
             logger.debug("the encoder gets frames of \(frame.size.width)x\(frame.size.height)")
             encoder.setSize(width: frame.size.width, height: frame.size.height)
             pushCaps(on: entry, frame.size)
         }
-        let (video, layout) = state.withLock { ($0.video, $0.layout) }
-        if let video { input.motion.add(frame.buffer, video, now: MonotonicTime.now) }
+        if let video = delivery.video { input.motion.add(frame.buffer, video, now: MonotonicTime.now) }
         let source =
-            if let layout { frame.buffer.inDefaultLayout(layout.video, from: layout.pool) } else { frame.buffer }
+            if let layout = delivery.layout {
+                frame.buffer.inDefaultLayout(layout.video, from: layout.pool)
+            } else { frame.buffer }
         guard let time = frame.runningTime, let buffer = source?.copyOfMetadata() else { return }
         buffer.pts = time
         buffer.dts = nil
@@ -213,63 +213,63 @@ package final class VideoSendBranch: SendBranch {
     }
 
     private func pushCaps(on entry: Pad, _ size: (width: Int, height: Int)) {
-        let rate = state.withLock(\.framerate)
-        let format = OutputFormat(width: size.width, height: size.height, framerate: (rate, 1))
+        let format = OutputFormat(width: size.width, height: size.height, framerate: (delivery.framerate, 1))
         guard let caps = try? Caps(format.capsText) else { return }
         entry.push(Event.caps(caps))
         let video = VideoInfo(caps: caps)
-        let layout: (VideoInfo, BufferPool)? =
+        delivery.video = video
+        delivery.layout =
             if !entry.peerTakesStrides(caps), let video, let pool = BufferPool(size: video.size) {
                 (video, pool)
             } else { nil }
-        state.withLock { ($0.video, $0.layout) = (video, layout) }
     }
 
     /// Adapts bitrate, frame rate and size to the target before a frame enters the encoder, whose setters block while
     /// it encodes.
-    private func follow(_ encoder: any VideoSender) {
-        followLoad()
-        let (target, bitrate, level) = state.withLock { state -> (Int, Int?, DegradationLadder.Level?) in
-            guard let target = state.target else { return (0, nil, nil) }
-            defer { state.appliedBitrate = target.target }
-            let bitrate = target.target == state.appliedBitrate ? nil : target.target
-            guard let made = encoder.made else { return (target.target, bitrate, nil) }
-            if state.ladder == nil {
-                let size = settings.size.current
-                state.ladder = DegradationLadder(
-                    width: size.width, height: size.height, frameRate: Double(state.framerate),
-                    preference: settings.degradation)
-            }
-            let level = state.ladder?.frame(target, made: made, now: MonotonicTime.now)
-            if let level { state.limit.set(framesPerSecond: level.frameRate) }
-            return (target.target, bitrate, level)
+    private func follow(_ target: BitrateTarget, _ encoder: any VideoSender) {
+        let bitrate = target.target
+        if exchange(&delivery.appliedBitrate, with: bitrate) != bitrate { encoder.setBitrate(bitrate) }
+        guard let made = encoder.made else { return }
+        if delivery.ladder == nil {
+            let size = settings.size.current
+            delivery.ladder = DegradationLadder(
+                width: size.width, height: size.height, frameRate: Double(delivery.framerate),
+                preference: settings.degradation)
         }
-        if let bitrate { encoder.setBitrate(bitrate) }
-        if let level {
-            let rate = level.frameRate.map { "\($0) fps" } ?? "the full frame rate"
-            logger.debug(
-                """
-                degradation step: scale \(level.scale.numerator)/\(level.scale.denominator), \(rate), \
-                because the target is \(target / 1000) kbit/s
-                """)
-        }
+        guard let level = delivery.ladder?.frame(target, made: made, now: MonotonicTime.now) else { return }
+        delivery.limit.set(framesPerSecond: level.frameRate)
+        let rate = level.frameRate.map { "\($0) fps" } ?? "the full frame rate"
+        logger.debug(
+            """
+            degradation step: scale \(level.scale.numerator)/\(level.scale.denominator), \(rate), \
+            because the target is \(bitrate / 1000) kbit/s
+            """)
     }
 
-    /// Adapts the frame rate to the CPU.
-    private func followLoad() {
+    /// Adapts the frame rate to its limit and to the CPU.
+    private func follow(_ framerate: Int) {
+        if framerate != delivery.framerate {
+            // Caps with the new rate precede the frame, and the steps depend on it.
+            (delivery.framerate, delivery.size) = (framerate, (0, 0))
+            (delivery.ladder, delivery.limit) = (nil, RateLimit())
+            delivery.load = CPULoadController(frameRate: framerate)
+            setCarriedRate()
+        }
         let counters = input.gate.counters
         var reading = CPULoadController.Reading()
         (reading.sending, reading.receiving) = (input.busy.total, receiving.total)
         reading.longestWork = max(input.busy.takeLongest(), receiving.takeLongest())
         (reading.framesIn, reading.framesSent) = (counters.framesIn, counters.framesSent)
         reading.framesLost = counters.droppedBusy
-        let now = MonotonicTime.now
-        let (isChanged, rate) = state.withLock { state in
-            (state.load.frame(reading, now: now), state.load.frameRate)
-        }
-        guard isChanged else { return }
-        let what = rate.map { "this machine is too busy for more than \($0) fps" } ?? "the CPU carries all frames again"
-        logger.info(what)
-        input.gate.setCarriedRate(framesPerSecond: rate, path: path)
+        guard delivery.load.frame(reading, now: MonotonicTime.now) else { return }
+        let rate = delivery.load.frameRate
+        logger.info(
+            rate.map { "this machine is too busy for more than \($0) fps" } ?? "the CPU carries all frames again")
+        setCarriedRate()
+    }
+
+    private func setCarriedRate() {
+        state.withLock { $0.cpuShare = delivery.load.share }
+        input.gate.setCarriedRate(framesPerSecond: delivery.load.frameRate, path: path)
     }
 }

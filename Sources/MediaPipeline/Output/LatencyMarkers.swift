@@ -67,15 +67,14 @@ package final class CaptureTiming: Sendable {
 }
 
 /// The markers of one media path: the input's thread stamps, the decoder's thread reads.
-package final class LatencyMarkers: Sendable {
+// @unchecked: `last` belongs to one thread; the rest locks itself.
+package final class LatencyMarkers: @unchecked Sendable {
     private struct State {
         var scheduler: LatencyMarkerScheduler
         /// Format of the sent frames.
         var video: (width: Int, height: Int, info: VideoInfo)?
         /// Time from a frame's running time until it is sent, ns.
         var lag: Int64 = 0
-        /// The last returned frame, whose pixels cover the marker of the next one.
-        var frame: Buffer?
         var hasSent = false
         var isEstimated = false
         /// Set while frames are sent with trailers; they get no markers then.
@@ -85,6 +84,8 @@ package final class LatencyMarkers: Sendable {
         var unixBase: ClockTime?
     }
     private let state: StateLock<State>
+    /// The last returned frame, whose pixels cover the marker of the next one. Only for the decoder's thread.
+    private var last: Buffer?
     private let path: PathID
     private let timing: CaptureTiming
     /// Queries the network's round-trip time; the answer comes later, on another thread.
@@ -116,33 +117,39 @@ package final class LatencyMarkers: Sendable {
     /// - Parameter frame: a buffer that nothing else references.
     package func mark(_ frame: Buffer, size: (width: Int, height: Int), at time: ClockTime) -> Buffer {
         let now = timing.element.unowned.currentRunningTime
-        let (usesTrailers, trailer) = state.withLock { state -> (Bool, [UInt8]?) in
-            guard state.trailers != nil, let now else { return (false, nil) }
-            state.hasSent = true
-            state.lag = Int64(clamping: now) &- Int64(clamping: time)
-            let base = state.unixBase ?? UnixClock.now &- now
-            state.unixBase = base
-            return (true, state.trailers?.trailer(time: time, unixTime: base &+ time))
-        }
-        if usesTrailers {
-            frame[.trailer] = trailer
-            return frame
-        }
-        let marked = state.withLock { state -> (UInt16, VideoInfo)? in
+        let mark = state.withLock { state -> Mark in
             state.hasSent = true
             if let now { state.lag = Int64(clamping: now) &- Int64(clamping: time) }
+            if state.trailers != nil, let now {
+                let base = state.unixBase ?? UnixClock.now &- now
+                state.unixBase = base
+                return .trailer(state.trailers?.trailer(time: time, unixTime: base &+ time))
+            }
             if state.video.map({ ($0.width, $0.height) != size }) ?? true {
                 let info = OutputFormat(width: size.width, height: size.height).videoInfo
                 state.video = info.map { (size.width, size.height, $0) }
             }
             guard size.width >= LatencyMarker.width, size.height >= LatencyMarker.height, let video = state.video,
                 let number = state.scheduler.number(forFrameAt: time)
-            else { return nil }
-            return (number, video.info)
+            else { return .none }
+            return .number(number, video.info)
         }
-        guard let (number, video) = marked, let copy = frame.copyOfMetadata() else { return frame }
-        let isStamped = copy.withLuma(video, writable: true) { LatencyMarker.stamp(number, onto: $0) }
-        return isStamped == true ? copy : frame
+        switch mark {
+        case .none: return frame
+        case .trailer(let trailer):
+            frame[.trailer] = trailer
+            return frame
+        case .number(let number, let video):
+            guard let copy = frame.copyOfMetadata() else { return frame }
+            let isStamped = copy.withLuma(video, writable: true) { LatencyMarker.stamp(number, onto: $0) }
+            return isStamped == true ? copy : frame
+        }
+    }
+
+    private enum Mark: Sendable {
+        case none
+        case trailer([UInt8]?)
+        case number(UInt16, VideoInfo)
     }
 
     /// A frame has left the encoder.
@@ -166,15 +173,18 @@ package final class LatencyMarkers: Sendable {
     /// Returns nil if the trailer belongs to no frame that was sent here.
     private func readTrailer(_ trailer: FrameTrailer, _ frame: Buffer) -> Buffer? {
         let now = timing.element.unowned.currentRunningTime
-        let (answer, hasSent) = state.withLock { state in (state.trailers?.answer(trailer), state.hasSent) }
+        let arrival = frame.pts
+        let (answer, hasSent, delay) = state.withLock { state -> (FrameTrailerTracker.Answer?, Bool, Int64?) in
+            let answer = state.trailers?.answer(trailer)
+            guard let answer, answer.isFirst, let arrival else { return (answer, state.hasSent, nil) }
+            let delay = Int64(clamping: arrival) &- Int64(clamping: answer.entry.time)
+            return (answer, state.hasSent, state.trailers?.measured(delay))
+        }
         // A viewer receives frames of another client, with the time of that client's clock.
         guard let unixTime = answer?.entry.unixTime ?? (hasSent ? nil : trailer.timestamp.map { $0 &* 1000 }) else {
             return nil
         }
-        if let (entry, isFirst) = answer, isFirst, let arrival = frame.pts {
-            let delay = state.withLock {
-                $0.trailers?.measured(Int64(clamping: arrival) &- Int64(clamping: entry.time))
-            }
+        if let (entry, isFirst) = answer, isFirst, arrival != nil {
             if let now { timing.measured(Int64(clamping: now) &- Int64(clamping: entry.time), size: entry.size) }
             if let delay { timing.setDelay(delay, path: path) }
         } else if answer == nil {
@@ -202,38 +212,35 @@ package final class LatencyMarkers: Sendable {
         guard video.hasPlainLuma else { return nil }
         let found = frame.withLuma(video, writable: false) { LatencyMarker.find(in: $0) } ?? nil
         let now = timing.element.unowned.currentRunningTime
-        let (isOurs, sentAt, covering) = state.withLock { state -> (Bool, ClockTime?, Buffer?) in
+        let arrival = frame.pts
+        let (isOurs, sentAt, delay) = state.withLock { state -> (Bool, ClockTime?, Int64?) in
             guard let found, state.scheduler.contains(found.number) else { return (false, nil, nil) }
-            return (true, state.scheduler.answer(found.number), state.frame)
+            guard let sentAt = state.scheduler.answer(found.number), let arrival else { return (true, nil, nil) }
+            return (true, sentAt, state.scheduler.measured(Int64(clamping: arrival) &- Int64(clamping: sentAt)))
         }
         guard isOurs, let found else {
             setDelayWithoutAnswer(frame)
             return nil
         }
-        if let sentAt, let arrival = frame.pts { update(sentAt: sentAt, arrival: arrival, now: now) }
+        if let sentAt, let now { timing.measured(Int64(clamping: now) &- Int64(clamping: sentAt)) }
+        if let delay { timing.setDelay(delay, path: path) }
         guard let copy = frame.copyOfMetadata() else { return nil }
         let isCovered = copy.withLuma(video, writable: true) { luma -> Bool in
-            let isDone = covering?.withLuma(video, writable: false) { other -> Bool in
+            let isDone = last?.withLuma(video, writable: false) { other -> Bool in
                 LatencyMarker.cover(found, in: luma, with: other)
                 return true
             }
             if isDone != true { LatencyMarker.cover(found, in: luma, with: nil) }
             return true
         }
-        state.withLock { $0.frame = copy }
+        last = copy
         return isCovered == true ? copy : nil
-    }
-
-    private func update(sentAt: ClockTime, arrival: ClockTime, now: ClockTime?) {
-        let delay = state.withLock { $0.scheduler.measured(Int64(clamping: arrival) &- Int64(clamping: sentAt)) }
-        if let now { timing.measured(Int64(clamping: now) &- Int64(clamping: sentAt)) }
-        timing.setDelay(delay, path: path)
     }
 
     private func setDelayWithoutAnswer(_ frame: Buffer) {
         let wasSilent = timing.isSilent
+        last = frame
         let (isOver, hasSent, lag) = state.withLock { state in
-            state.frame = frame
             // If the service is known not to return markers, or nothing is sent, further frames would tell no more than
             // the first.
             let isFirst = (wasSilent || !state.hasSent) && !state.isEstimated && state.scheduler.delay == nil

@@ -25,7 +25,7 @@ final class LiveSourcePad: Sendable {
     private let element: ElementHandle
     private let log: DebugCategory
     private let work = DispatchSemaphore(value: 0)
-    private let configuredLatency = Mutex<ClockTime>(0)
+    private let configuredLatency = Atomic<ClockTime>(0)
     /// A push has found downstream flushing, which takes the segment from it.
     private let needsSegment = Atomic(false)
     /// The streaming thread does not wait, because another thread waits for the end of its turn.
@@ -33,7 +33,7 @@ final class LiveSourcePad: Sendable {
     /// The pad's task is to run. A lock, so that `resume` starts no task again that the pad's deactivation has stopped.
     private let isActive = Mutex(false)
     /// The latency that the pipeline has distributed, ns: a sink holds an event for that long.
-    var pipelineLatency: ClockTime { configuredLatency.withLock { $0 } }
+    var pipelineLatency: ClockTime { configuredLatency.load(ordering: .relaxed) }
 
     init(_ pad: Pad, element: ElementHandle, log: DebugCategory) {
         self.pad = pad
@@ -58,7 +58,7 @@ final class LiveSourcePad: Sendable {
         pad.setEventFunction { [weak self] event in
             switch event.kind {
             case .latency:
-                if let latency = event.latencyTime { self?.configuredLatency.withLock { $0 = latency } }
+                if let latency = event.latencyTime { self?.configuredLatency.store(latency, ordering: .relaxed) }
                 return .handled(true)
             case .qos, .flushStart, .flushStop: return .handled(true)
             case .seek: return .handled(false)

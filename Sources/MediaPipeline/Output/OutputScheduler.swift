@@ -17,6 +17,8 @@ package struct OutputConfiguration: Sendable {
     /// Nothing is announced downstream before the orientation is known (`orient`).
     package var waits = false
     package var fallback = Fallback.freeze
+    /// Longest time between two keyframes of an encoded output; zero: they come as they are.
+    package var keyframeInterval = Duration.zero
     /// The frames are encoded: none is repeated, and none is dropped unless all that depend on it are.
     package var isEncoded = false
 
@@ -166,8 +168,16 @@ package struct OutputScheduler<Payload> {
         return needsPreroll
     }
 
-    /// Downstream has not taken the last frame.
-    package mutating func lost() { isDiscontinuous = true }
+    /// Takes what downstream has made of the last frame.
+    package mutating func pushed(_ duty: FlowDuty) {
+        switch duty {
+        case .goOn: break
+        case .tryAgain: isDiscontinuous = true
+        case .end, .fail: hasEnded = true
+        }
+    }
+
+    package mutating func set(keyframeInterval: Duration) { configuration.keyframeInterval = keyframeInterval }
 
     package mutating func renegotiate() { needsNegotiation = true }
 

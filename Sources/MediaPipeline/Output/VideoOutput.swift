@@ -2,10 +2,9 @@
 // one is dropped, so that latency does not accumulate. `OutputScheduler` decides what leaves, and when. Raw input
 // reaches the pad through `setRaw` only.
 package import GStreamerKit
-import Synchronization
 import WebRTCTransport
 
-// @unchecked: `stream` belongs to one thread; the rest locks itself.
+// @unchecked: `stream` belongs to one thread, `handlers` is set before there is any; the rest locks itself.
 package final class VideoOutput: @unchecked Sendable {
     private let source: LiveSourcePad
     private let element: ElementHandle
@@ -36,6 +35,15 @@ package final class VideoOutput: @unchecked Sendable {
         var keyframeTimes: Set<ClockTime> = []
         /// Keyed by the media path.
         var inputs: [PathID: Input] = [:]
+
+        /// Takes the requests whose time has come.
+        /// - Returns: the time to the next one, ns.
+        mutating func takeDueKeyframes(_ now: ClockTime?) -> (isDue: Bool, left: ClockTime?) {
+            guard !keyframeTimes.isEmpty, let now = now.map({ scheduler.moved($0) }) else { return (false, nil) }
+            let later = keyframeTimes.filter { $0 > now }
+            defer { keyframeTimes = later }
+            return (later.count < keyframeTimes.count, later.min().map { min($0 &- now, 1_000_000_000) })
+        }
     }
     private let state = StateLock(State())
     /// What has left. Only for the pad's streaming thread, and for `activate` before that starts.
@@ -57,15 +65,18 @@ package final class VideoOutput: @unchecked Sendable {
     package let motion = MotionMeter(tolerance: 2)
     /// The playout delay of the element.
     package let playout = Playout()
-    private let keyframeInterval = Mutex(Duration.zero)
-    /// A struct, because a closure stored directly in a `Mutex` gains a reabstraction thunk at each access and keeps
-    /// it, which leaks memory with every frame.
-    private struct Handlers {
-        var mayFill: @Sendable () -> Bool = { true }
-        var onEnd: @Sendable () -> Void = {}
-        var onUpstreamEvent: @Sendable (Event) -> Bool = { _ in false }
+
+    package struct Handlers: Sendable {
+        /// Returns false for an input that waits while nothing is sent. With `timestamps=capture` its timeline waits too, so
+        /// gaps in the output are not filled.
+        package var mayFill: @Sendable () -> Bool = { true }
+        /// Called on the streaming thread when downstream has enough.
+        package var onEnd: @Sendable () -> Void = {}
+        /// Called with an event of downstream that is not for this stream.
+        package var onUpstreamEvent: @Sendable (Event) -> Bool = { _ in false }
     }
-    private let handlers = Mutex(Handlers())
+    /// Set before the pad is activated.
+    package var handlers = Handlers()
 
     package init(pad: Pad, element: ElementHandle, log: DebugCategory) {
         self.element = element
@@ -118,7 +129,9 @@ package final class VideoOutput: @unchecked Sendable {
     }
 
     /// Sets the longest time between two keyframes of an encoded output; zero: they come as they are. Any thread.
-    package func set(keyframeInterval interval: Duration) { keyframeInterval.withLock { $0 = interval } }
+    package func set(keyframeInterval interval: Duration) {
+        state.withLock { $0.scheduler.set(keyframeInterval: interval) }
+    }
 
     package func set(fallback: Fallback) { change { $0.set(fallback: fallback) } }
 
@@ -134,20 +147,6 @@ package final class VideoOutput: @unchecked Sendable {
 
     /// Changes the frame rate that downstream's caps leave open.
     package func prefer(framerate: Int) { change { $0.prefer(framerate: framerate) } }
-
-    /// `mayFill` returns false for an input that waits while nothing is sent. With `timestamps=capture` its timeline
-    /// waits too, so gaps in the output are not filled.
-    package func onFill(_ mayFill: @escaping @Sendable () -> Bool) { handlers.withLock { $0.mayFill = mayFill } }
-
-    /// - Parameters:
-    ///   - end: called on the streaming thread when downstream has enough.
-    ///   - upstreamEvent: called with an event of downstream that is not for this stream.
-    package func on(
-        end: @escaping @Sendable () -> Void, upstreamEvent: @escaping @Sendable (Event) -> Bool
-    ) { handlers.withLock { ($0.onEnd, $0.onUpstreamEvent) = (end, upstreamEvent) } }
-
-    /// The stream has ended.
-    package var hasEnded: Bool { state.read(\.scheduler.hasEnded) }
 
     /// Gives the sinks in PAUSED what they wait for, because the input is not live: see `OutputScheduler.preroll`.
     package func preroll() { if change({ $0.preroll() }) { source.wake() } }
@@ -187,41 +186,32 @@ package final class VideoOutput: @unchecked Sendable {
         path: PathID, onFormat: @escaping @Sendable () -> Void, onFrame: @escaping @Sendable () -> Void
     ) -> Pad {
         let input = Pad(name: "decoded", direction: .sink)
-        let received = Mutex<(video: VideoInfo?, caps: Caps?, requests: Throttle, keyframes: KeyframeInterval)>(
-            (nil, nil, Throttle(.milliseconds(300)), KeyframeInterval()))
+        // Only for the decoder's thread.
+        nonisolated(unsafe) var video: VideoInfo?
+        nonisolated(unsafe) var caps: Caps?
+        nonisolated(unsafe) var requests = Throttle(.milliseconds(300))
+        nonisolated(unsafe) var keyframes = KeyframeInterval()
         input.setEventFunction { event in
-            guard let caps = event.caps else { return .handled(true) }
-            let info = VideoInfo(caps: caps)
-            let isRaw = caps.first?.name == "video/x-raw"
-            received.withLock { received in
-                received.video = info
-                received.caps = isRaw ? nil : caps
-            }
+            guard let own = event.caps else { return .handled(true) }
+            (video, caps) = (VideoInfo(caps: own), own.first?.name == "video/x-raw" ? nil : own)
             return .handled(true)
         }
         input.setChainFunction { [weak self, own = input.unowned] buffer in
             onFrame()
-            let (video, caps) = received.withLock { ($0.video, $0.caps) }
             let format = video.map { OutputFormat(width: $0.width, height: $0.height) }
             if let video, caps == nil { self?.motion.add(buffer, video, now: MonotonicTime.now) }
             let frame = Frame(buffer: buffer, caps: caps)
             let time = self?.element.unowned.currentRunningTime
-            let wantsKeyframe = self?.change {
-                $0.enqueue(
-                    frame, arrival: buffer.pts, format: format, path: path,
-                    isDelta: caps != nil && buffer.isDeltaUnit, now: time)
-            }
+            let isDelta = caps != nil && buffer.isDeltaUnit
+            let (isMissing, interval) =
+                self?.change {
+                    let isMissing = $0.enqueue(
+                        frame, arrival: buffer.pts, format: format, path: path, isDelta: isDelta, now: time)
+                    return (isMissing, $0.configuration.keyframeInterval)
+                } ?? (false, .zero)
             let now = MonotonicTime.now
-            let interval = self?.keyframeInterval.withLock { $0 } ?? .zero
-            let isDue = received.withLock { received in
-                let isLate =
-                    caps != nil
-                    && received.keyframes.add(isKeyframe: !buffer.isDeltaUnit, interval: interval, now: now)
-                return (wantsKeyframe == true || isLate) && received.requests.allows(at: now)
-            }
-            if isDue {
-                own.push(Event.forceKeyUnitUpstream())
-            }
+            let isLate = caps != nil && keyframes.add(isKeyframe: !isDelta, interval: interval, now: now)
+            if isMissing || isLate, requests.allows(at: now) { own.push(Event.forceKeyUnitUpstream()) }
             return .ok
         }
         // A decoder that may use strides of its own does not copy each frame. `stamped` copies for a downstream that takes
@@ -268,7 +258,7 @@ package final class VideoOutput: @unchecked Sendable {
     }
 
     private func upstream(_ event: Event) -> Bool {
-        if event.passesUpstream { return handlers.withLock(\.onUpstreamEvent)(event) }
+        if event.passesUpstream { return handlers.onUpstreamEvent(event) }
         if event.kind == .reconfigure {
             change { $0.renegotiate() }
             return true
@@ -292,22 +282,6 @@ package final class VideoOutput: @unchecked Sendable {
         return input?.onUpstreamEvent(event) ?? false
     }
 
-    /// Requests a keyframe if its time has come: the service makes one at once, so a request for later has to wait here.
-    /// - Returns: the time to the next request, ns.
-    private func requestDueKeyframe(_ now: ClockTime?) -> ClockTime? {
-        guard !state.read({ $0.keyframeTimes.isEmpty }) else { return nil }
-        let (isDue, left) = state.withLock { state -> (Bool, ClockTime?) in
-            guard let now = now.map({ state.scheduler.moved($0) }) else {
-                return (false, nil)
-            }
-            let later = state.keyframeTimes.filter { $0 > now }
-            defer { state.keyframeTimes = later }
-            return (later.count < state.keyframeTimes.count, later.min().map { min($0 &- now, 1_000_000_000) })
-        }
-        if isDue { _ = pass(Event.forceKeyUnitUpstream()) }
-        return left
-    }
-
     private func answerLatency() -> ClockTime {
         state.withLock { state in
             let latency = state.scheduler.latency
@@ -321,20 +295,21 @@ package final class VideoOutput: @unchecked Sendable {
     private func turn() {
         let now = element.unowned.currentRunningTime
         let pipelineLatency = source.pipelineLatency
-        let mayFill = handlers.withLock(\.mayFill)()
-        let untilKeyframe = requestDueKeyframe(now)
-        let (events, step) = state.withLock { state in
+        let mayFill = handlers.mayFill()
+        let (events, step, keyframes) = state.withLock { state in
             state.scheduler.pipelineLatency = pipelineLatency
+            let keyframes = state.takeDueKeyframes(now)
             // Before the announcement there is no stream that a tag could belong to.
             guard stream.isAnnounced, state.scheduler.isActive, !state.scheduler.hasEnded, !state.events.isEmpty else {
-                return ([Event](), state.scheduler.next(now: now, mayFill: mayFill))
+                return ([Event](), state.scheduler.next(now: now, mayFill: mayFill), keyframes)
             }
-            defer { state.events.removeAll() }
-            return (state.events, .wait(0))
+            return (exchange(&state.events, with: []), .wait(0), keyframes)
         }
+        // The service makes a keyframe at once, so a request for later has waited here.
+        if keyframes.isDue { _ = pass(Event.forceKeyUnitUpstream()) }
         for event in events { source.pad.push(event) }
         switch step {
-        case .wait(let time): source.wait(atMost: untilKeyframe.map { min($0, time ?? $0) } ?? time)
+        case .wait(let time): source.wait(atMost: keyframes.left.map { min($0, time ?? $0) } ?? time)
         case .stop: source.wait(atMost: nil)
         case .negotiate: negotiate()
         case .segment: if stream.isAnnounced { source.pad.push(Event.timeSegment()) }
@@ -374,14 +349,10 @@ package final class VideoOutput: @unchecked Sendable {
         guard let frame, let buffer = stamped(frame, stamp) else { return pushGap(at: stamp.time, stamp.duration) }
         announceIfNeeded(frame.caps)
         let remedy = frame.caps == nil ? "videoconvert" : "a parser or decoder"
-        switch source.push(buffer, from: .video, remedy: remedy) {
-        case .goOn: learnLayout()
-        case .tryAgain: state.withLock { $0.scheduler.lost() }
-        case .end:
-            state.withLock { $0.scheduler.hasEnded = true }
-            handlers.withLock(\.onEnd)()
-        case .fail: state.withLock { $0.scheduler.hasEnded = true }
-        }
+        let duty = source.push(buffer, from: .video, remedy: remedy)
+        if duty == .goOn { return learnLayout() }
+        state.withLock { $0.scheduler.pushed(duty) }
+        if duty == .end { handlers.onEnd() }
     }
 
     private func pushGap(at time: ClockTime, _ duration: ClockTime) {
@@ -394,7 +365,7 @@ package final class VideoOutput: @unchecked Sendable {
         let isChanged = encodedCaps != nil && encodedCaps != stream.encodedCaps
         if let encodedCaps { stream.encodedCaps = encodedCaps }
         if !exchange(&stream.isAnnounced, with: true) {
-            let (identity, format) = state.withLock { ($0.identity, $0.scheduler.negotiated) }
+            let (identity, format) = state.read { ($0.identity, $0.scheduler.negotiated) }
             source.announce(identity.id, identity.groupID, caps: encodedCaps?.description ?? format?.capsText)
         } else if isChanged, let encodedCaps {
             source.pad.push(Event.caps(encodedCaps))

@@ -33,7 +33,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     private var proven: Set<String> = []
     private var framesBefore: UInt64 = 0
 
-    private struct Shared {
+    private struct Shared: Sendable {
         var sizing: Element?
         /// All elements, starting with the depayloader.
         var elements: [Element] = []
@@ -134,7 +134,6 @@ package final class VideoReceiveBranch: @unchecked Sendable {
             }
             guard let next else { return }
             removeElements()
-            shared.withLock { $0.hasFailed = false }
             target?.codec = next
             try build()
             codecs.value.withLock { $0.decoded = next }
@@ -146,7 +145,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
 
     /// Called after the bin has gone to NULL.
     package func close() {
-        shared.withLock { $0 = Shared() }
+        _ = shared.withLock { exchange(&$0, with: Shared()) }
         isolator.close()
         target?.exit.setActive(false)
         target = nil
@@ -158,23 +157,23 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     /// - Returns: nil if the error comes from elsewhere; else true if `rebuild` is to be called, which is so for the
     ///   first of the several errors that one failure may post.
     package func claims(_ error: Message) -> Bool? {
-        let elements = shared.withLock(\.elements)
-        guard elements.contains(where: { error.isFrom(within: $0) }) else { return nil }
-        return shared.withLock { !exchange(&$0.hasFailed, with: true) }
+        shared.withLock { shared in
+            guard shared.elements.contains(where: { error.isFrom(within: $0) }) else { return nil }
+            return !exchange(&shared.hasFailed, with: true)
+        }
     }
 
     /// Replaces the failed elements and requests the keyframe with which the video continues.
     /// A decoder that has never decoded a frame gives way to the next one.
     /// - Returns: false, and does nothing, at the third failure within ten seconds.
     package func rebuild() throws -> Bool {
+        guard target != nil else { return true }
         if !giveUpUselessDecoder() {
             let now = ContinuousClock.now
             rebuilds = rebuilds.filter { now - $0 < .seconds(10) } + [now]
             guard rebuilds.count < 3 else { return false }
         }
         removeElements()
-        // The old elements are removed, so any failure from now on is a new one.
-        shared.withLock { $0.hasFailed = false }
         try build()
         requestKeyframe()
         return true
@@ -245,12 +244,15 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     }
 
     private func removeElements() {
+        // What they report while they are taken out is no new failure.
         let elements = shared.withLock { shared in
-            defer { (shared.sizing, shared.decoderOutput, shared.elements) = (nil, nil, []) }
+            shared.hasFailed = true
             return shared.elements
         }
         isolator.unlink()
         target?.bin.takeOut(elements)
+        let next = Shared(decoderName: decoderName)
+        _ = shared.withLock { exchange(&$0, with: next) }
     }
 
     /// Sets the size of the frames that leave. The session's queue and the output's streaming thread may be here at once, so

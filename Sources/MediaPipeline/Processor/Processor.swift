@@ -7,7 +7,7 @@ import EventLoopThreads
 import GStreamerKit
 import Synchronization
 
-// @unchecked: elements and pads lock themselves; the rest is in the mutex.
+// @unchecked: elements and pads lock themselves; `made` belongs to the processor's streaming thread; the rest is in the mutex.
 final class Processor: @unchecked Sendable {
     struct Handlers: Sendable {
         /// Called on the processor's streaming thread.
@@ -39,11 +39,10 @@ final class Processor: @unchecked Sendable {
         /// Frames that went in since one came out, and the number of checks in a row that found too many of them.
         var unanswered = 0
         var silence = 0
-        /// Segment and frame size of the output.
-        var segment: Event?
-        var size = (width: 0, height: 0)
     }
     private let state: Mutex<State>
+    /// Segment and frame size of the output.
+    private var made: (segment: Event?, size: (width: Int, height: Int)) = (nil, (0, 0))
 
     /// Frames that may be in flight in the processor before its silence counts, and the checks for which that may last.
     private static let silenceLimit = (frames: 2, checks: 8)
@@ -227,24 +226,22 @@ final class Processor: @unchecked Sendable {
 
     private func cameOut(_ event: Event) {
         switch event.kind {
-        case .segment: state.withLock { $0.segment = event }
+        case .segment: made.segment = event
         case .caps:
-            guard let info = event.caps.flatMap(VideoInfo.init(caps:)) else { return }
-            state.withLock { $0.size = (info.width, info.height) }
+            if let info = event.caps.flatMap(VideoInfo.init(caps:)) { made.size = (info.width, info.height) }
         case .eos: handlers.onEnd(self, "it ended the stream (EOS)")
         default: break
         }
     }
 
     private func cameOut(_ buffer: Buffer) {
-        let frame = state.withLock { state -> EncoderFrame? in
+        guard let time = buffer.pts.flatMap({ made.segment?.runningTime(of: $0) }) else { return }
+        let isUsable = state.withLock { state in
             // Frames must leave in rising order, so one with a time in the future would block all frames until then.
-            guard !state.isOver, let time = buffer.pts.flatMap({ state.segment?.runningTime(of: $0) }),
-                let newest = state.newest, time <= newest
-            else { return nil }
+            guard !state.isOver, let newest = state.newest, time <= newest else { return false }
             (state.unanswered, state.silence) = (0, 0)
-            return EncoderFrame(buffer: buffer, size: state.size, runningTime: time)
+            return true
         }
-        if let frame { handlers.onFrame(self, frame) }
+        if isUsable { handlers.onFrame(self, EncoderFrame(buffer: buffer, size: made.size, runningTime: time)) }
     }
 }

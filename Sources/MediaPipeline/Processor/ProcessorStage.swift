@@ -5,9 +5,9 @@
 import DecartProtocol
 import Dispatch
 package import GStreamerKit
-import Synchronization
 
-package final class ProcessorStage: Sendable {
+// @unchecked: the handlers are set before the first frame; the rest locks itself.
+package final class ProcessorStage: @unchecked Sendable {
     /// State of the processor that the property describes.
     package enum Condition: String, Sendable { case none, starting, active, bypassed }
 
@@ -18,7 +18,6 @@ package final class ProcessorStage: Sendable {
         var element: Bin?
         var condition = Condition.none
         var isLive = true
-        var caps: Event?
         var lastArrived: ClockTime?
         /// Running time of the last frame that left, processed or not.
         var lastPassed: ClockTime?
@@ -41,23 +40,14 @@ package final class ProcessorStage: Sendable {
     private let timer = PeriodicTimer("decart-processors")
     /// Entered while a processor is being started or removed.
     private let busy = DispatchGroup()
-    private struct Handlers {
-        var onFrame: (@Sendable (Processor, EncoderFrame) -> Void)?
-        var onDrop: (@Sendable () -> Void)?
-    }
-    private let handlers = Mutex(Handlers())
+    /// Called with a processor's frames, on its streaming thread. It must let `passes` decide whether a frame is forwarded.
+    /// Set before the first start.
+    var onFrame: @Sendable (Processor, EncoderFrame) -> Void = { _, _ in }
+    /// Called when a frame was dropped because the processor is too slow. Set before the first start.
+    var onDrop: @Sendable () -> Void = {}
 
     /// Start timeout of a processor, in checks.
     private static let startLimit = Int(.seconds(5) / Processor.interval)
-
-    /// Sets the handler for a processor's frames, called on its streaming thread. The handler must let `passes` decide
-    /// whether a frame is forwarded.
-    func onFrame(_ handler: @escaping @Sendable (Processor, EncoderFrame) -> Void) {
-        handlers.withLock { $0.onFrame = handler }
-    }
-
-    /// Sets the handler for frames that were dropped because the processor is too slow.
-    func onDrop(_ handler: @escaping @Sendable () -> Void) { handlers.withLock { $0.onDrop = handler } }
 
     package var condition: Condition { state.read(\.condition) }
 
@@ -116,7 +106,7 @@ package final class ProcessorStage: Sendable {
         let processor = Processor(
             text, isLive: state.read(\.isLive),
             Processor.Handlers(
-                onFrame: { [weak self] in self?.handlers.withLock(\.onFrame)?($0, $1) },
+                onFrame: { [weak self] in self?.onFrame($0, $1) },
                 onDrop: { [weak self] in self?.lost($0) }, onEnd: { [weak self] in self?.fail($0, $1) }))
         let (element, former) = state.withLock { state -> (Bin?, Processor?) in
             guard let handle = state.handle else { return (nil, nil) }
@@ -190,7 +180,7 @@ package final class ProcessorStage: Sendable {
 
     private func lost(_ processor: Processor) {
         let counts = state.withLock { $0.current === processor || ($0.holds && $0.starting === processor) }
-        if counts { handlers.withLock(\.onDrop)?() }
+        if counts { onDrop() }
     }
 
     /// Handles an error or warning of a child. Returns true if it ends a processor, also one that is being removed.
@@ -210,19 +200,16 @@ package final class ProcessorStage: Sendable {
 
     // MARK: Frames
 
-    /// Runs on the input's streaming thread.
-    func store(caps: Event) { state.withLock { $0.caps = caps } }
-
     /// Runs on the input's streaming thread. Returns true if the frame goes through a processor, or is withheld for
     /// one, and must not be forwarded as it is.
-    func process(_ frame: EncoderFrame) -> Bool {
-        let (caps, current, starting, holds) = state.withLock { state in
+    /// - Parameter caps: those of the frame.
+    func process(_ frame: EncoderFrame, _ caps: Event) -> Bool {
+        let (current, starting, holds) = state.withLock { state in
             // A new stream or a seek backwards: the times of earlier frames no longer count.
             if let time = frame.runningTime, let last = state.lastArrived, time < last { state.lastPassed = nil }
             state.lastArrived = frame.runningTime
-            return (state.caps, state.current, state.starting, state.holds)
+            return (state.current, state.starting, state.holds)
         }
-        guard let caps else { return false }
         current?.push(frame, caps)
         starting?.push(frame, caps)
         return current != nil || holds

@@ -13,6 +13,7 @@ package struct FrameTrailerTracker: Sendable {
         var id: UInt32
         var isAnswered = false
     }
+    package typealias Answer = (entry: Entry, isFirst: Bool)
     /// Half a minute at 30 frames a second: a model may take long for its first frame.
     private static let capacity = 1024
     /// Received frames without a trailer of ours after which none is expected.
@@ -42,7 +43,7 @@ package struct FrameTrailerTracker: Sendable {
     /// Returns the sent frame from which the service made a frame with this trailer, and whether it is its first one. The
     /// time is the key, because the service's own SDKs send nothing else; a number that it passes on tells frames of
     /// the same time apart.
-    package mutating func answer(_ trailer: FrameTrailer) -> (entry: Entry, isFirst: Bool)? {
+    package mutating func answer(_ trailer: FrameTrailer) -> Answer? {
         guard let time = trailer.timestamp, time > 0, let index = index(of: time, trailer.frameID) else { return nil }
         defer { entries[index].isAnswered = true }
         return (entries[index], !entries[index].isAnswered)

@@ -465,8 +465,9 @@ VIDEO = "videotestsrc is-live=true ! video/x-raw,format=I420,width=320,height=17
 SESSION = "api-key=x prompt=lego width=320 height=176 framerate=25"
 BRANCHES = {
     ("audio", "ours"): f"{VIDEO} ! decarttransform name=e {SESSION} ! fakesink name=main "
-                       "audiotestsrc is-live=true ! e.audio_sink",
-    ("audio", "reference"): f"{VIDEO} ! fakesink name=main audiotestsrc is-live=true ! queue ! audioconvert ! queue name=e",
+                       "audiotestsrc name=a is-live=true ! e.audio_sink",
+    ("audio", "reference"): f"{VIDEO} ! fakesink name=main "
+                            "audiotestsrc name=a is-live=true ! queue ! audioconvert ! queue name=e",
     ("preview", "ours"): f"decartsrc name=e source=test auto-connect=false {SESSION} ! fakesink name=main",
     ("preview", "reference"): f"{VIDEO} ! tee name=t ! queue ! fakesink name=main t. ! queue name=e leaky=downstream",
 }
@@ -474,12 +475,15 @@ BRANCHES = {
 
 class Branch:
     """A pipeline of which one branch ends in a sink that returns what a row wants, and another one in `main`."""
+    passes = Stage.passes
 
     def __init__(self, kind, element):
         Stage.latest = self
         self.pipeline, self.counter, self.passed, self.errors = Gst.parse_launch(BRANCHES[kind, element]), Counter(), 0, 0
         self.pipeline.add(self.counter)
         self.behind, middle = self.counter.pad, self.pipeline.get_by_name("e")
+        if kind == "audio":
+            self.before = self.pipeline.get_by_name("a").get_static_pad("src")
         self.source = None
         if (kind, element) == ("audio", "ours"):
             middle.connect("pad-added", lambda _, pad: self.link(pad))
@@ -525,6 +529,11 @@ def branch_event(element, kind, make):
     return [host.behind.push_event(make()), *host.outcome()]
 
 
+def branch_input_event(element, kind, make):
+    host = Branch(kind, element)
+    return [*host.passes(make(), host.before.push_event, host.behind), *host.outcome()]
+
+
 def branch_query(element, kind, make):
     host = Branch(kind, element)
     query = make()
@@ -545,6 +554,9 @@ for kind in ("audio", "preview"):
     for name in ("latency", "seeking", "position", "duration", "caps"):
         row(f"{kind}: query {name} of downstream", kind, QUERIES[name])(branch_query)
     row(f"{kind}: downstream is unlinked and linked again", kind)(branch_relinked)
+for name, make in DOWN.items():
+    if name.split()[-1] not in ("start", "caps", "segment", "gap", "request", "change"):
+        row(f"audio: input event {name}", "audio", make)(branch_input_event)
 
 
 # --- Encoded output in containers ---------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ package final class StreamJoint: Sendable {
             return .handled(true)
         }
         entry.setActive(true)
-        self.entry.withLock { $0 = entry }
+        _ = self.entry.withLock { exchange(&$0, with: entry) }
         return entry
     }
 }
