@@ -101,6 +101,7 @@ REASONS = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("capture-caps", "set capture-caps to video/x-raw or image/jpeg of a size that the source has", r"cannot be created: .*capture-caps"),
     ("source", "source takes elements, as source='filesrc location=clip.mp4 ! decodebin'", r"source cannot be created: "),
     ("room-token", "the service gave a token that its room refuses: try again later, and report it", r"The room at .* rejected its token"),
+    ("ca-file", "correct ca-file: it names a PEM file of certificates", r"ca-file (?:cannot be read|contains no|is )"),
     ("tls-version", "update that server: it speaks old versions of TLS only", r"supports neither TLS 1\.2 nor TLS 1\.3"),
     ("source", "audio-source takes elements, as gst-launch-1.0 does", r"audio-source is not a valid description: "),
     ("not-the-service", "another server answers: check base-url", r"has no service at this path"),
@@ -260,7 +261,7 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("crash", "the process crashed: take a backtrace with gdb -p, and report it as SECURITY.md says",
      r"Caught SIG(?:SEGV|QUIT)|Segmentation fault|Illegal instruction|Aborted|Trace/breakpoint|Bus error"),
     ("gst-init", "call Gst.init(None) before anything else of GStreamer", r"NotInitialized|Please call Gst\.init|GStreamer has not been initiali[sz]ed"),
-    ("null-element", "an element is None or NULL, so it was not made: check its name, and that gst-inspect-1.0 finds it",
+    ("null-element", "an element or pad is None or NULL: check its name, and that gst-inspect-1.0 finds it",
      r"'NoneType' object has no attribute|assertion 'GST_IS_(?:ELEMENT|BIN|PIPELINE) \((?:element|bin|pipeline|object|e)\)' failed"),
     ("property", "see names and values in gst-inspect-1.0",
      r"does not have property `|has no property named|could not convert .* when setting property|could not convert value for property"),
@@ -273,7 +274,7 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("headers", "install libgstreamer1.0-dev, and compile with $(pkg-config --cflags --libs gstreamer-1.0)",
      r"fatal error: (?:gst|glib)[\w/-]*\.h: No such file|Package (?:'?gst|'?glib)[\w.+-]*'?,? (?:was not found|required by)"),
     ("linker", "add $(pkg-config --libs gstreamer-1.0) behind the source file", r"undefined reference to `(?:gst|g)_"),
-    ("typelib", "install the typelib of that namespace: gir1.2-gst-rtsp-server-1.0 and the like", r"Namespace Gst(?!Audio\b|App\b|Base\b|Video\b|Pbutils\b)\w+ not available"),
+    ("typelib", "install the typelib of that namespace: gir1.2-gst-rtsp-server-1.0 and the like", r"cannot import name Gst\w+, introspection|Namespace Gst(?!Audio\b|App\b|Base\b|Video\b|Pbutils\b)\w+ not available"),
     ("history", "put the line in single quotes, or write \\!: the shell takes ! for a former command", r": event not found"),
     ("redirection", "put values with < and > in quotes: the shell takes them for files", r"^\S*bash: (?:line \d+: )?[^/.: ]+: No such file or directory"),
     ("shell-syntax", "put values with ( ) | ; & < > in quotes: the shell takes them", r"bash: .*syntax error near|ambiguous redirect|zsh: (?:no matches|parse error)"),
@@ -285,8 +286,9 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
      r"dependency problems|[Uu]nmet dependencies|but it is not (?:installable|going to be installed)"),
     ("pip", "use a virtual environment: python3 -m venv --system-site-packages venv", r"externally-managed-environment"),
     ("pip", "pip has no index for it: install the .whl file of a release", r"No matching distribution found|Could not find a version that satisfies"),
+    ("syntax", "correct the program at the line that the text names", r"^SyntaxError|^\S+\.c:\d+:\d+: error: "),
     ("rust", "install libgstreamer1.0-dev, and build with cargo and the crate gstreamer", r"can't find crate for `|required by crate `(?:gst|gl)|unresolved import `gst"),
-    ("swift", "install the packages that debian/control names, and a Swift that is new enough",
+    ("swift", "install libgstreamer1.0-dev and the other -dev packages, and a Swift that is new enough",
      r"'gst/[\w/.-]+' file not found|no such module '|is using Swift tools version|install \S*gstreamer\S* using your system"),
     ("refused", "nothing listens at that port: start decart-standin with --control, or correct the port", r"^curl: \(7\)"),
     ("dns", "the host is unknown: check its spelling and the name server", r"^curl: \(6\)"),
@@ -343,7 +345,7 @@ SYSTEM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("neighbour-name", "the name of a server in {} is unknown: check its spelling and the name server",
      r"Name or service not known|name resolution|[Cc]ould not resolve|Error resolving"),
     ("neighbour", "{} does not reach its server: check its address, and that it runs",
-     r"[Cc]onnection (?:refused|timed out|reset|closed|does not exist|was broken)|Broken pipe|(?:[Ff]ailed to|[Cc]ould not|[Uu]nable to|[Cc]annot) connect"
+     r"[Cc]onnection (?:refused|timed out|reset|closed|does not exist|was broken)|Broken pipe|(?:[Ff]ailed to|[Cc]ould not|[Uu]nable to|[Cc]an(?:not|'t)) connect"
      r"|SRT socket|(?:open|write to|read from) SRT"),
     ("password", "the server of {} demands a user name and a password, or refuses them", r"[Uu]nauthori[sz]ed|missing authori[sz]ation|[Ff]orbidden"),
     ("device-busy", "another program has the device of {}: end it", r"[Rr]esource busy|is busy|busy or not available|EBUSY"),
@@ -397,7 +399,9 @@ def of_missing_element(name):
     if name.startswith(tuple(RUST)):
         return "missing-element", f"{name} is of gst-plugins-rs: build that, or use another element"
     if name in ("video", "audio", "image", "application"):
-        return "caps", "put an element between two caps, such as videoscale, and no blank into caps"
+        return "caps", "caps stand between two elements: put one before and one behind them, and no blank into them"
+    if ":" in name:
+        return "word", "write properties as NAME=VALUE"
     if re.match(r"nv(?:v4l2|vid|arg|compositor|streammux)", name):
         return "missing-element", f"{name} is of NVIDIA's Jetson Linux or DeepStream"
     if re.match(r"(?:nv|va|vaapi|msdk|qsv|amf|d3d11|v4l2)[a-z]*\w*(?:enc|dec|postproc)$", name):
@@ -431,7 +435,8 @@ def of_neighbour(path, text, debug):
 
 def of_text(text, path="", debug=""):
     """(cause, remedy) of a line or of a message with its debug text; None: nothing is known."""
-    is_ours = "Decart" in path
+    # Not what is inside of our elements.
+    is_ours = "Decart" in path.rpartition("/")[2]
     if (pad := DELAYED_PAD.search(debug)) and text.startswith("Delayed linking"):
         if pad["pad"] == "audio_src":
             return "no-audio", "audio_src comes only with audio on audio_sink: link audio to it, or leave the branch out"

@@ -79,7 +79,8 @@ final class Capture: @unchecked Sendable {
                 throw ElementProblem.missing(error.message)
             default:
                 throw ElementProblem(
-                    .resourceSettings, "\(plan.label.capitalizedFirst) cannot be created: \(error.message).\(plan.remedy)")
+                    .resourceSettings,
+                    "\(plan.label.capitalizedFirst) cannot be created: \(error.message).\(plan.remedy)")
             }
         }
         bin.add(output)

@@ -91,10 +91,12 @@ enum TLSFailure {
                     + "damaged. For a private authority set ca-file.")
         case .weak:
             return permanent(
-                "The certificate of \(host) is too weak: this system's OpenSSL does not accept its key or signature. Renew it.")
+                "The certificate of \(host) is too weak: this system's OpenSSL does not accept its key or signature. Renew it."
+            )
         case .noPeerCertificate: return permanent("\(host) sent no certificate that can be verified.")
         case .oldVersion:
-            return permanent("\(host) supports neither TLS 1.2 nor TLS 1.3; older versions are not accepted. Update it.")
+            return permanent(
+                "\(host) supports neither TLS 1.2 nor TLS 1.3; older versions are not accepted. Update it.")
         case .notTLS:
             return passing("\(host) does not use TLS on this port. Check scheme and port of the URL.")
         // RFC 8446 §6: certificate_required.
