@@ -28,6 +28,7 @@ while [ $# -gt 0 ]; do
             ;;
         *)
             usage
+            printf '\nunknown argument: %s\n' "$1" >&2
             exit 2
             ;;
     esac

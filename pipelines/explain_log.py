@@ -98,9 +98,15 @@ REASONS = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("fault", "correct the fault: decart-standin --help lists names and keys",
      r"there is no fault|has no key .*; it has |HTTP 400: [a-z]\w*_\w+: "),
     ("uri", "correct the address: no element knows its scheme", r"source cannot be created: no source element for URI"),
+    ("capture-caps", "set capture-caps to video/x-raw or image/jpeg of a size that the source has", r"cannot be created: .*capture-caps"),
     ("source", "source takes elements, as source='filesrc location=clip.mp4 ! decodebin'", r"source cannot be created: "),
+    ("room-token", "the service gave a token that its room refuses: try again later, and report it", r"The room at .* rejected its token"),
+    ("ca-file", "correct ca-file: it names a PEM file of certificates", r"ca-file (?:cannot be read|contains no|is )"),
+    ("tls-version", "update that server: it speaks old versions of TLS only", r"supports neither TLS 1\.2 nor TLS 1\.3"),
     ("source", "audio-source takes elements, as gst-launch-1.0 does", r"audio-source is not a valid description: "),
     ("not-the-service", "another server answers: check base-url", r"has no service at this path"),
+    ("short-input", "give it a longer input, which shows what the session lacks; repeat a single image with imagefreeze",
+     r"transformed frame came: the session was not connected yet"),
     ("equal-names", "two elements have one name: give each its own", r"that don't share a common ancestor|is not unique in bin"),
 ]]
 # Cause by code and stage, the general row of a code last, and a remedy for texts that name none; None: nothing is known.
@@ -139,7 +145,7 @@ IMPERATIVES = ("Add Change Check Choose Connect Convert Correct Decode Download 
 
 # Packages of elements, by the beginning of the name; the longest counts.
 PACKAGES = {
-    "plugins-bad": "av1 dash fdkaac h264parse h265parse hlssink hlsdemux kms mpegtsmux nvh26 nvav1 nvdec nvenc nvjpeg openh264 openjpeg qsv rtmp sctp srt tsdemux tsparse va voaac"
+    "plugins-bad": "av1 dash fdkaac h264parse h265parse hlssink hlsdemux kms mpegtsmux nvh26 nvav1 nvdec nvenc nvjpeg nvvp8 nvvp9 nvmpeg msdk v4l2sl openh264 openjpeg qsv rtmp sctp srt tsdemux tsparse va voaac"
                    " webrtcbin webrtcdsp webrtcecho cuda d3d wayland zbar bayer2rgb curl dtls faac faad mpegpsmux mpegvideoparse jpegparse opusparse"
                    " vp9parse av1parse fbdev",
     "plugins-base": "adder alsa appsink appsrc audioconvert audiomixer audiorate audioresample audiotestsrc compositor decodebin"
@@ -159,6 +165,7 @@ PACKAGES = {
     "qt5": "qmlgl",
     "vaapi": "vaapi",
     "nice": "nice",
+    "libcamera": "libcamera",
 }
 # Elements of gst-plugins-rs, by the beginning of the name.
 RUST = "webrtcsink webrtcsrc whip whep hlssink3 hlscmaf fallback livesync togglerecord gtk4paintable awss3 awstranscriber".split()
@@ -181,54 +188,144 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("address", "set --host to an address of this machine", r"cannot listen.*(?:[Cc]annot assign|errno: 99|no address|not an address)"),
     ("port-in-use", "end the other program, or set --port", r"(?:cannot listen|port \d+: ).*(?:in use|errno: 98)"),
     ("address", "set --host to an address of this machine", r"cannot listen: .*--host|cannot listen: the host is unknown"),
-    ("file", "check the file's name and permissions", r"--[\w-]+: the file .* cannot be read"),
+    ("file", "check the file's name and permissions", r"--[\w-]+: the file .* cannot be (?:read|written)"),
     ("option", "correct the value", r"is invalid for '--"),
+    ("properties", "write properties of elements without dashes: NAME=VALUE", r"Error initializing: Unknown option --[\w-]+="),
     ("option", "see the options: --help",
      r"[Uu]nexpected argument|[Uu]nknown option|Missing (?:value|argument) |Missing (?:expected argument|option)"),
+    ("option", "correct the option as its text says; --help lists the values", r"^(?:Error: )?--[\w-]+(?: is |: )"),
+    ("fraction", "write the frame rate as a fraction, such as framerate=30/1 or 30000/1001", r"handle caps .*framerate=\((?:int|double|string)\)"),
+    ("format", "write the name that GStreamer has for the format, such as I420, NV12, RGB, BGRx", r"can(?:'t)? handle caps .*format=\(string\)(?![A-Z])"),
+    ("encoded-caps", "encoded caps need an encoder or a parser of that format in front of them",
+     r"can't handle caps (?:video/(?:x-h26|x-vp|x-av1|mpeg)|image/|audio/(?:mpeg|x-opus))"),
+    ("filter-caps", "the element in front cannot give these caps: correct them, or put videoconvert, videoscale or videorate before them",
+     r"can(?:'t)? handle caps "),
+    ("demuxed", "no stream of the demuxer fits the next element, which is for another codec: put decodebin in their place, or the right decoder",
+     r"failed delayed linking some pad of Gst\w*Demux "),
     ("link", "the two do not fit, or one has no such pad: put a converter, encoder, decoder or parser between them; gst-inspect-1.0 shows"
      " their caps", r"could not link |Delayed linking failed"),
     ("caps", "write caps without blanks or in quotes, and ! between elements", r"could not parse caps"),
-    ("syntax", "correct the line: each element and link once, values with blanks in quotes",
+    ("syntax", "correct the line: each element and link once, properties behind their element without !, values with blanks in quotes",
      r"(?:erroneous pipeline|could not be constructed): (?:syntax error|empty pipeline|unexpected)|^syntax error$"),
     ("name", "write name=decart", r"named decart: write name=decart"),
     ("timeline", "write a time and a prompt in each line, as 0:12.5 Film noir", r"expected a time and a prompt"),
     ("certificate", "give a certificate in PEM with --tls-cert, and its key with --tls-key",
      r"cannot use the certificate of|--tls-cert and --tls-key belong together"),
-    ("reference", "correct the name before the point: no element has it", r"No (?:src-|sink-)?element named"),
+    ("reference", "correct the name before the point: no element has it. A file is read with filesrc location=FILE",
+     r"No (?:src-|sink-)?element named"),
     ("uri", "correct the address, or install an element for its scheme",
      r"[Nn]o (?:source|sink) element for URI|Invalid URI|No URI handler"),
     ("decoder", "install the decoder that the text names: gstreamer1.0-libav, -plugins-good, -plugins-bad",
      r"Missing decoder|missing a plug-in|no suitable plugins found"),
     ("file-empty", "the file or stream is empty or cut off: check it", r"Stream contains no data|doesn't contain enough data"),
-    ("file-type", "the file is damaged or of another type: check it, or let decodebin choose the demuxer",
+    ("file-type", "the file is damaged, of another type, or was not finished: record with gst-launch-1.0 -e, or let decodebin choose the demuxer",
      r"Could not determine type of stream|type of stream could not be determined|This file is invalid|no playable streams"),
+    ("file-type", "the stream is of another type than that element takes: let decodebin choose it",
+     r"of a different type than handled|stream is in the wrong format|no codec present that can handle"),
+    ("file", "check the file's name: it does not exist", r'while reading from file "|Failed to open file .*No such file'),
     ("missing-page", "correct the address: its server has nothing there", r"\(404\)"),
     ("password", "the server of that address demands a user name and a password, or refuses them", r"\(40[13]\)|Unauthorized"),
-    ("file", "check the file's name and permissions", r"""No such file "|Could not open file "[^"]*" for reading|\[Errno 2\] No such file|" is a directory"""),
+    ("file", "check the file's name and permissions", r"""No such file "|^\S*bash: (?:line \d+: )?\S*[/.]\S*: No such file or directory|Could not open file "[^"]*" for reading|\[Errno 2\] No such file|" is a directory"""),
     ("location", "set the element's property location", r"No file name specified"),
     ("output-file", "check folder and permissions of the output file", r'Could not open file "[^"]*" for writing|Error opening file'),
     ("disk-full", "make room on the disk", r"No space left"),
     ("camera", "check the device (v4l2-ctl --list-devices names them) and its permissions",
-     r"Cannot identify device|Could not open device '/dev/video|Failed to open.*/dev/video|Cannot open device '/dev/video"),
+     r"It isn't a v4l2 driver|is not a capture device|is not a output device|Cannot identify device|Could not open device '/dev/video|Failed to open.*/dev/video|Cannot open device '/dev/video"),
     ("camera-busy", "another program has the camera: end it",
      r"/dev/video\d+.*(?:is busy|resource busy)|[Dd]evice '[^']*' is busy"),
     ("display", "there is no display: set DISPLAY, or write to a file or fakesink",
      r"Could not (?:initialise|open) .*(?:[Xx]v? output|display)|[Cc]an(?:not|'t) open display"
-     r"|could not connect to display|Could not initialise X"),
+     r"|could not connect to display|Could not initialise X|Failed to initialize egl|Could not (?:open DRM|initialise (?:Wayland|GL))"
+     r"|[Ff]ailed to (?:create|open) (?:GL|EGL|window)|no (?:usable )?display"),
+    ("desktop", "there is no display: set DISPLAY or WAYLAND_DISPLAY, or write to a file or fakesink", r"XDG_RUNTIME_DIR is"),
     ("sound", "there is no sound device: correct device, or leave the sink out", r"Could not open audio device"),
+    ("folder", "make the folder that the path names", r"(?:bind\(\)|open\(\)) failed.*No such file"),
+    ("interface", "no network interface leads there: set the element's interface (multicast-iface), or bring one up",
+     r"multicast group: No such device|[Nn]etwork is unreachable"),
+    ("url", "write the whole address with its scheme, such as rtsp://host:8554/name", r"No valid RTSP URL|[Ii]nvalid (?:URL|uri)\b"),
     ("open-files", "raise the limit of open files: ulimit -n", r"Too many open files"),
-    ("library", "install the library that the text names", r"cannot open shared object file"),
+    ("architecture", "install the plugin that was built for this machine's architecture",
+     r"Failed to load plugin '[^']*decart.*(?:wrong ELF class|invalid ELF|machine type|Exec format)"),
+    ("version", "the plugin was built for a later GStreamer or Debian than this one: install it on that, or build it here",
+     r"Failed to load plugin '[^']*decart.*(?:undefined symbol|version `)"),
+    ("truncated", "the plugin's file is cut off or damaged: copy it again", r"Failed to load plugin '[^']*decart.*(?:file too short|truncated|ELF header)"),
+    ("library", "install the library that the text names", r"(?:Failed to load plugin '[^']*decart|error while loading).*cannot open shared object file"
+     r"|LD_PRELOAD cannot be preloaded"),
+    ("memory", "the process has too little memory: free some, raise the limit (ulimit -v, a container's limit), or use a smaller size",
+     r"[Cc]annot allocate memory|[Oo]ut of memory|failed to (?:allocate|map segment)|malloc of size|std::bad_alloc|MemoryError"),
+    ("threads", "raise the limit of processes and threads: ulimit -u, pids of the container",
+     r"(?:[Tt]hread|fork|retry).*Resource temporarily unavailable|pthread_create|creating thread"),
+    ("file-limit", "raise the limit of a file's size: ulimit -f", r"File size limit exceeded|File too large|SIGXFSZ"),
+    ("killed", "the process was killed from outside, often for lack of memory: see dmesg, or the limits of the container",
+     r"\bKilled\b|OOMKilled|oom-kill"),
+    ("crash", "the process crashed: take a backtrace with gdb -p, and report it as SECURITY.md says",
+     r"Caught SIG(?:SEGV|QUIT)|Segmentation fault|Illegal instruction|Aborted|Trace/breakpoint|Bus error"),
+    ("gst-init", "call Gst.init(None) before anything else of GStreamer", r"NotInitialized|Please call Gst\.init|GStreamer has not been initiali[sz]ed"),
+    ("null-element", "an element or pad is None or NULL: check its name, and that gst-inspect-1.0 finds it",
+     r"'NoneType' object has no attribute|assertion 'GST_IS_(?:ELEMENT|BIN|PIPELINE) \((?:element|bin|pipeline|object|e)\)' failed"),
+    ("property", "see names and values in gst-inspect-1.0",
+     r"does not have property `|has no property named|could not convert .* when setting property|could not convert value for property"),
+    ("signal", "see the signals in gst-inspect-1.0: there is none of that name", r"unknown signal name|signal name '[^']*' is invalid"),
+    ("attribute", "use set_property and get_property, or .props with _ for -", r"'(?:GstDecart\w+|__gi__\.\w+)' object has no attribute"),
+    ("two-versions", "two plugins or programs define the same types: let GStreamer find one file of the plugin only",
+     r"cannot register existing type"),
+    ("still-playing", "set the element to NULL before it is released or leaves its bin", r"Trying to dispose element"),
+    ("parent", "add both elements to the same bin before they are linked, and each one once", r"assertion 'GST_OBJECT_PARENT|already has parent"),
+    ("headers", "install libgstreamer1.0-dev, and compile with $(pkg-config --cflags --libs gstreamer-1.0)",
+     r"fatal error: (?:gst|glib)[\w/-]*\.h: No such file|Package (?:'?gst|'?glib)[\w.+-]*'?,? (?:was not found|required by)"),
+    ("linker", "add $(pkg-config --libs gstreamer-1.0) behind the source file", r"undefined reference to `(?:gst|g)_"),
+    ("typelib", "install the typelib of that namespace: gir1.2-gst-rtsp-server-1.0 and the like", r"cannot import name Gst\w+, introspection|Namespace Gst(?!Audio\b|App\b|Base\b|Video\b|Pbutils\b)\w+ not available"),
+    ("history", "put the line in single quotes, or write \\!: the shell takes ! for a former command", r": event not found"),
+    ("redirection", "put values with < and > in quotes: the shell takes them for files", r"^\S*bash: (?:line \d+: )?[^/.: ]+: No such file or directory"),
+    ("shell-syntax", "put values with ( ) | ; & < > in quotes: the shell takes them", r"bash: .*syntax error near|ambiguous redirect|zsh: (?:no matches|parse error)"),
+    ("executable", "make it executable (chmod +x), or start it with its interpreter", r"^\S*bash: \S+: Permission denied|/[\w.-]+: Permission denied$"),
+    ("permission", "permit it to this user, or use another place", r"^\w*Error: \[Errno 13\]|^PermissionError"),
+    ("architecture", "the program was built for another processor or system", r"Exec format error|cannot execute binary|does not match system|not a supported wheel"),
+    ("root", "type sudo before it: only root may do this", r"are you root|must be root|requires superuser|Could not get lock|[Ii]nteractive authentication required"),
+    ("dependencies", "install with sudo apt install ./FILE.deb, which brings what the package needs; it needs Debian 12 or later",
+     r"dependency problems|[Uu]nmet dependencies|but it is not (?:installable|going to be installed)"),
+    ("pip", "use a virtual environment: python3 -m venv --system-site-packages venv", r"externally-managed-environment"),
+    ("pip", "pip has no index for it: install the .whl file of a release", r"No matching distribution found|Could not find a version that satisfies"),
+    ("syntax", "correct the program at the line that the text names", r"^SyntaxError|^\S+\.c:\d+:\d+: error: "),
+    ("rust", "install libgstreamer1.0-dev, and build with cargo and the crate gstreamer", r"can't find crate for `|required by crate `(?:gst|gl)|unresolved import `gst"),
+    ("swift", "install libgstreamer1.0-dev and the other -dev packages, and a Swift that is new enough",
+     r"'gst/[\w/.-]+' file not found|no such module '|is using Swift tools version|install \S*gstreamer\S* using your system"),
+    ("refused", "nothing listens at that port: start decart-standin with --control, or correct the port", r"^curl: \(7\)"),
+    ("dns", "the host is unknown: check its spelling and the name server", r"^curl: \(6\)"),
+    ("docker", "start its service, and add this user to its group", r"(?:connect to|Cannot connect to) the [Dd]ocker"),
+    ("container-file", "put the release's .deb file beside the Containerfile", r"COPY failed|no source files were specified|no items matching glob"),
+    ("unit", "see the program, its user and its credentials in the unit: journalctl -u names them",
+     r"status=2\d\d/|Failed (?:to load environment|at step)|Failed to set up credentials|Unit \S+ (?:could not be|not) found"),
+    ("quote", "close the quotes: one of them has no partner", r"unexpected EOF while looking for matching|unmatched [\"']"),
+    ("assignment", "write NAME=VALUE without blanks around =", r"export: `[^']*': not a valid identifier"),
+    ("package-folder", "go to the folder of the package first", r"Could not find Package\.swift"),
+    ("write", "check folder and permissions of that file", r"^Error: cannot write "),
+    ("file", "check the file's name and the folder in which you are", r"^dpkg: error: cannot access archive|can't open file '"),
+    ("package-path", "correct path: in .package(…): no package is there", r"the package at '[^']*' cannot be accessed|doesn't exist in file system"),
     ("python-gi", "use /usr/bin/python3 with the package python3-gi, or python3 -m venv --system-site-packages",
      r"No module named '?gi\b"),
     ("python", "install the module that the text names", r"No module named"),
+    ("python-gst", "require a version that is installed: gi.require_version('Gst', '1.0')", r"not available for version"),
     ("python-gst", "install gir1.2-gstreamer-1.0 and gir1.2-gst-plugins-base-1.0", r"Namespace Gst\w* not available"),
     ("package", "a release has the packages as files: sudo apt install ./gstreamer1.0-decart_*.deb",
      r"Unable to locate package \S*decart"),
     ("package", "type it in the folder of the release's .deb files", r"Unsupported file \S*decart|\S*decart\S*\.deb: No such file"),
+    ("shell", "the shell takes an element for a program: link elements with !, and put values with | ; & < > in quotes",
+     r"\b(?:decart(?:transform|src|mirror)|fakesink|videoconvert|autovideosink|filesink|queue|\w+(?:enc|dec|mux|sink)): (?:command )?not found"),
     ("command", "install gstreamer1.0-tools", r"gst-(?:launch|inspect)-1\.0: (?:command )?not found"),
     ("command", "install the package decart-check", r"decart-check: (?:command )?not found"),
     ("command", "install the package decart-standin", r"decart-standin: (?:command )?not found"),
+    ("command", "write the name with the version, as gst-launch-1.0", r"gst-(?:launch|inspect)(?:-0\.10)?: (?:command )?not found"),
     ("command", "no such program: correct its name, or install its package", r"\w: (?:command )?not found$"),
+    ("line", "correct the line as the text says", r"^WARNING: erroneous pipeline: |^ERROR: pipeline could not be constructed: |gst_parse_error: "),
+    ("arguments", "correct the arguments as the text says; --help explains them", r"^Error: |^unknown argument: "),
+    # The last line of decart-check.
+    *[(f"failed-{cause}", remedy, rf"^The first failing cause is {cause} ") for cause, remedy in [
+        ("dns", "correct --base-url; check the name server"), ("tcp", "check --base-url, and that outgoing TCP passes"),
+        ("tls", "check scheme and port of --base-url, and the certificate"), ("key", "check the key"),
+        ("service", "check --base-url, and that the service runs there"), ("limit", "end other sessions, or try again later"),
+        ("udp", "open UDP, or set turn-servers"), ("turn", "check turn-servers and the firewall"),
+        ("session", "see the warnings of the session above")]],
     ("slow", "the computer is too slow or the sink comes late: put a queue before the sink, or a smaller size",
      r"A lot of buffers are being dropped|computer is too slow"),
 ]]
@@ -241,9 +338,33 @@ DELAYED_PAD = re.compile(r"linking (?:pad +)?(?P<pad>\w+) .*?of GstDecart")
 NO_ELEMENT = re.compile(r"no element \"(?P<name>[^\"]*)\"|No such element or plugin '(?P<name2>[^']*)'")
 PATTERNS = [(cause, remedy, re.compile("|".join(".*".join(map(re.escape, text.split("…"))) for text in texts)))
             for cause, remedy, texts in CAUSES]
+# Reasons of the system and general texts of GStreamer, in messages of elements that are not ours; the first one counts.
+SYSTEM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
+    ("busy-port", "another program has that port: end it, or set another one", r"Address already in use"),
+    ("interface", "no network leads there: check address and interface of {}", r"No route to host|[Nn]etwork is unreachable|[Cc]annot assign requested"),
+    ("neighbour-name", "the name of a server in {} is unknown: check its spelling and the name server",
+     r"Name or service not known|name resolution|[Cc]ould not resolve|Error resolving"),
+    ("neighbour", "{} does not reach its server: check its address, and that it runs",
+     r"[Cc]onnection (?:refused|timed out|reset|closed|does not exist|was broken)|Broken pipe|(?:[Ff]ailed to|[Cc]ould not|[Uu]nable to|[Cc]an(?:not|'t)) connect"
+     r"|SRT socket|(?:open|write to|read from) SRT"),
+    ("password", "the server of {} demands a user name and a password, or refuses them", r"[Uu]nauthori[sz]ed|missing authori[sz]ation|[Ff]orbidden"),
+    ("device-busy", "another program has the device of {}: end it", r"[Rr]esource busy|is busy|busy or not available|EBUSY"),
+    ("permission", "permit it to this user, or use another place", r"Permission denied|Operation not permitted|Read-only file system|Access denied"),
+    ("device", "{} has no such device: check its property device", r"No such device|Inappropriate ioctl|not a (?:capture|output|tty) device"),
+    ("path", "check the path in {}: a file or folder does not exist", r"No such file or directory|Not a directory|Is a directory|Resource not found"),
+    ("disk-full", "make room on the disk", r"No space left|Disk quota exceeded"),
+    ("file-type", "the stream is damaged or of another type than {} takes: let decodebin choose it",
+     r"wrong format|different type|[Cc]ould not demultiplex|[Nn]o valid frames|not a valid|[Cc]orrupt"),
+    ("undecodable", "{} cannot decode the stream: it is damaged, or a parser or another decoder is needed", r"[Cc]ould not decode|[Dd]ecode error|Failed to decode"),
+    ("encoding", "{} does not take these frames or settings: put videoconvert before it, and check its properties", r"[Cc]ould not encode|[Ff]ailed to encode|Can not initialize .*encoder"),
+    ("muxing", "{} does not take a stream so: put a parser before it, and give each stream caps and timestamps",
+     r"[Cc]ould not multiplex|no timestamps|without timestamps|timestamps? (?:is|are) (?:not|in)valid"),
+    ("encrypted", "the stream is encrypted", r"encrypted"),
+    ("driver", "{} needs a driver or library that does not start here: use an element that works on the CPU", r"[Cc]ould not initiali[sz]e supporting library|[Ff]ailed to (?:initiali[sz]e|load) (?:CUDA|VA|encoder|decoder)"),
+]]
 # Failures of a neighbour that follow from another cause, which counts if there is one.
 CONSEQUENCES = {"negotiation", "not-linked", "element", "network", "connection-lost", "media", "media-timeout", "no-answer",
-                "service", "unlinked", "link", "room-token", "downstream", "no-prompt", "two-sessions"}
+                "service", "unlinked", "link", "room-token", "downstream", "no-prompt", "two-sessions", "desktop"}
 
 
 def own_remedy(text):
@@ -269,7 +390,7 @@ def remedy_of_property(text, stage):
 
 
 def of_missing_element(name):
-    if name in OURS:
+    if name in (*OURS, "decart"):
         return "plugin", "install gstreamer1.0-decart, or put the built plugin's folder in GST_PLUGIN_PATH"
     if near := difflib.get_close_matches(name, OURS, 1, 0.8):
         return "misspelt", f"write {near[0]}"
@@ -277,9 +398,21 @@ def of_missing_element(name):
         return "misspelt", f"write {near[0]}"
     if name.startswith(tuple(RUST)):
         return "missing-element", f"{name} is of gst-plugins-rs: build that, or use another element"
+    if name in ("video", "audio", "image", "application"):
+        return "caps", "caps stand between two elements: put one before and one behind them, and no blank into them"
+    if ":" in name:
+        return "word", "write properties as NAME=VALUE"
+    if re.match(r"nv(?:v4l2|vid|arg|compositor|streammux)", name):
+        return "missing-element", f"{name} is of NVIDIA's Jetson Linux or DeepStream"
+    if re.match(r"(?:nv|va|vaapi|msdk|qsv|amf|d3d11|v4l2)[a-z]*\w*(?:enc|dec|postproc)$", name):
+        driver = "NVIDIA's driver" if name.startswith("nv") else "the driver of that hardware"
+        package = "vaapi" if name.startswith("vaapi") else "plugins-good" if name.startswith("v4l2") else "plugins-bad"
+        return "missing-element", f"{name} needs {driver} and gstreamer1.0-{package}; others work on the CPU"
     fitting = [(len(start), package) for package, starts in PACKAGES.items() for start in starts.split() if name.startswith(start)]
     if fitting:
         return "missing-element", f"install gstreamer1.0-{max(fitting)[1]}, if {name} is spelt so"
+    if re.fullmatch(r"(?:[a-z0-9_]{2,}(?:enc|dec|mux|demux|parse|pay|depay|sink|src|convert|scale|filter|overlay|mixer))", name):
+        return "missing-element", f"no plugin has {name}: correct the name, or install its plugin; gst-inspect-1.0 lists those that are there"
     return "word", f"{name} is no known element: correct it; if it belongs to a property's value, put the value in quotes"
 
 
@@ -292,15 +425,18 @@ def of_neighbour(path, text, debug):
         return "negotiation", f"{name} and the element behind it do not fit: put videoconvert, an encoder or a parser between them"
     if "not-linked" in debug:
         return "not-linked", f"link the pads of {name}"
-    if re.search(r"(?:[Ff]ailed to|[Cc]ould not|[Uu]nable to|[Cc]annot) connect|(?:open|write to|read from) SRT|[Cc]onnection (?:refused|"
-                 r"timed out|does not exist|was broken)|[Cc]ould not resolve|[Nn]etwork is unreachable", f"{text} {debug}"):
-        return "neighbour", f"{name} does not reach its server: check its address, and that it runs"
+    if "reason error (-5)" in debug and re.search(r"HTTPSrc|HttpSrc|CurlHttp", kind):
+        return "neighbour", f"{name} does not get its stream: check its address, and that the server runs"
+    for cause, remedy, pattern in SYSTEM:
+        if pattern.search(f"{text} {debug}"):
+            return cause, remedy.format(name)
     return "element", f"{name} failed, not the session: see its documentation" if text else None
 
 
 def of_text(text, path="", debug=""):
     """(cause, remedy) of a line or of a message with its debug text; None: nothing is known."""
-    is_ours = "Decart" in path
+    # Not what is inside of our elements.
+    is_ours = "Decart" in path.rpartition("/")[2]
     if (pad := DELAYED_PAD.search(debug)) and text.startswith("Delayed linking"):
         if pad["pad"] == "audio_src":
             return "no-audio", "audio_src comes only with audio on audio_sink: link audio to it, or leave the branch out"
@@ -324,7 +460,10 @@ def of_text(text, path="", debug=""):
             return cause, text.startswith("Error: ") and own_remedy(text) or remedy
     if path:
         if is_ours:
-            return ("element", own_remedy(text)) if own_remedy(text) else None
+            if own_remedy(text):
+                return "input", own_remedy(text)
+            name = re.match(r"([a-z][a-z-]+) must be ", text)
+            return ("property", f"correct {name[1]} as the text says") if name else None
         return of_neighbour(path, text, debug)
     return None
 
@@ -358,7 +497,7 @@ def messages(lines):
 
 def explain(lines):
     """Returns (cause, remedy, line) for each cause, in the order of its first line."""
-    found = {}
+    found, lines = {}, list(lines)
     for text, path, debug in messages(lines):
         if known := of_text(text, path, debug):
             found.setdefault(known[0], (*known, text))
@@ -367,7 +506,19 @@ def explain(lines):
         found.pop("link", None)
     if "audio-link" in found:
         found.pop("no-audio", None)
-    specific = [each for each in found.values() if each[0] not in CONSEQUENCES]
+    if "memory" in found:
+        found.pop("crash", None)
+    # What is said of the file that GStreamer found explains why it found no plugin.
+    if found.keys() & {"architecture", "version", "truncated", "library", "memory"}:
+        found.pop("plugin", None)
+    # What comes of a stream that its source did not get.
+    if "neighbour" in found:
+        found.pop("file-empty", None)
+        found.pop("no-input", None)
+    # Many programs print that line; it counts if the pipeline did not start.
+    if not any("set pipeline to" in line and line.startswith("Failed") for line in lines):
+        found.pop("desktop", None)
+    specific = [each for each in found.values() if each[0] not in CONSEQUENCES and not each[0].startswith("failed-")]
     return specific or list(found.values())
 
 

@@ -292,7 +292,7 @@ struct CheckCommand: Command {
     private func key() throws(ProtocolError) -> APIKey? {
         if let text = getenv("DECART_API_KEY").map({ String(cString: $0) }), !text.isEmpty { return try APIKey(text) }
         guard let apiKeyFile else { return nil }
-        return try APIKey(try text(of: apiKeyFile, "--api-key-file", maximumSize: 4096).filter { !$0.isNewline })
+        return try APIKey(try text(of: apiKeyFile, "--api-key-file", maximumSize: 4096))
     }
 
     private func turnServersInFile() throws(ProtocolError) -> [String] {

@@ -26,6 +26,14 @@ struct CapturePlan: Sendable {
         if case .live(let camera, _) = kind { camera } else { nil }
     }
 
+    /// What may be wrong if its elements do not link.
+    var remedy: String {
+        switch kind {
+        case .testPattern(_?), .description(_, _?): " Check capture-caps."
+        default: ""
+        }
+    }
+
     /// Name of the source in messages.
     var label: String {
         switch kind {
@@ -69,7 +77,8 @@ final class Capture: @unchecked Sendable {
                 throw ElementProblem.missing(error.message)
             default:
                 throw ElementProblem(
-                    .resourceSettings, "\(plan.label.capitalizedFirst) cannot be created: \(error.message).")
+                    .resourceSettings,
+                    "\(plan.label.capitalizedFirst) cannot be created: \(error.message).\(plan.remedy)")
             }
         }
         bin.add(output)

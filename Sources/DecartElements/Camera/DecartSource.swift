@@ -247,12 +247,15 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
         apply { settings, parts in
             let request = CropRequest(settings.crop)
             parts.stage.set(request: request ?? .all)
-            guard request == nil else { return }
-            handle.unowned.postWarning(
-                ElementProblem(
-                    .resourceSettings,
-                    "crop must be left,top,width,height or an aspect ratio such as 16:9; nothing is cropped."))
+            if request == nil { warnOfCrop() }
         }
+    }
+
+    private func warnOfCrop() {
+        handle.unowned.postWarning(
+            ElementProblem(
+                .resourceSettings,
+                "crop must be left,top,width,height or an aspect ratio such as 16:9; nothing is cropped."))
     }
 
     /// With `mute-releases-camera`, the camera is closed while its frames are not sent.
@@ -353,6 +356,8 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
         parts.transform.connectAnsweredSignals()
         let settings = state.withLock(\.settings)
         parts.stage.reset()
+        // Before the element is in a pipeline, no bus takes a warning.
+        if CropRequest(settings.crop) == nil { warnOfCrop() }
         // With `auto`, the transform's output waits for the first frame.
         parts.transform.element.set("orientation", settings.orientation.rawValue)
         parts.mirror.set("position", settings.position.rawValue)

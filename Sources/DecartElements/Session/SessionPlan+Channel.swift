@@ -104,7 +104,7 @@ extension SessionPlan {
         let text: String
         do {
             let bytes = try BoundedFile.read(path: path, maximumSize: 4096)
-            text = String(decoding: bytes, as: UTF8.self).filter { !$0.isNewline }.trimmingWhitespace()
+            text = String(decoding: bytes, as: UTF8.self).trimmingWhitespace()
         } catch {
             let reason =
                 switch error {
@@ -115,6 +115,9 @@ extension SessionPlan {
             throw ProtocolError(.invalidAPIKey, "\(file) \(reason).")
         }
         guard !text.isEmpty else { throw ProtocolError(.invalidAPIKey, "\(file) is empty. Put the key into it.") }
+        guard !text.contains(where: \.isNewline) else {
+            throw ProtocolError(.invalidAPIKey, "\(file) has several lines. Put the key alone into it.")
+        }
         do {
             return try APIKey(text)
         } catch {

@@ -60,7 +60,8 @@ package struct DecartModel: Sendable, Equatable, CustomStringConvertible {
         guard !name.isEmpty, name.utf8.count <= 128,
             !name.hasControlCharacters, !name.unicodeScalars.contains(where: \.properties.isWhitespace)
         else {
-            throw ProtocolError(.invalidOptions, "The model's name is empty, too long or has a space in it.")
+            throw ProtocolError(
+                .invalidOptions, "The model's name is empty, too long or has a space in it. Correct model.")
         }
         self.name = name
         facts = DecartModel.table[name]

@@ -13,8 +13,10 @@ package struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         case notYetValid
         /// The peer's certificate is for another host name or address.
         case wrongHost
-        /// The certificate's authority is unknown, its chain is incomplete or damaged, or its key or signature is weak.
+        /// The certificate's authority is unknown, or its chain is incomplete or damaged.
         case untrusted
+        /// A key or signature of the chain is below OpenSSL's security level.
+        case weak
         /// The peer sent no certificate.
         case noPeerCertificate
         /// The peers have no TLS version in common.
@@ -79,6 +81,7 @@ package struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
             case X509_V_ERR_CERT_HAS_EXPIRED: .expired
             case X509_V_ERR_CERT_NOT_YET_VALID: .notYetValid
             case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH: .wrongHost
+            case X509_V_ERR_EE_KEY_TOO_SMALL, X509_V_ERR_CA_KEY_TOO_SMALL, X509_V_ERR_CA_MD_TOO_WEAK: .weak
             default: .untrusted
             }
         let text = X509_verify_cert_error_string(result).map { String(cString: $0) }

@@ -89,11 +89,19 @@ enum TLSFailure {
             return permanent(
                 "The certificate of \(host) is not trusted: its authority is unknown, or its chain is incomplete or "
                     + "damaged. For a private authority set ca-file.")
+        case .weak:
+            return permanent(
+                "The certificate of \(host) is too weak: this system's OpenSSL does not accept its key or signature. Renew it."
+            )
         case .noPeerCertificate: return permanent("\(host) sent no certificate that can be verified.")
         case .oldVersion:
-            return permanent("\(host) supports neither TLS 1.2 nor TLS 1.3; older versions are not accepted.")
+            return permanent(
+                "\(host) supports neither TLS 1.2 nor TLS 1.3; older versions are not accepted. Update it.")
         case .notTLS:
             return passing("\(host) does not use TLS on this port. Check scheme and port of the URL.")
+        // RFC 8446 §6: certificate_required.
+        case .alert(116):
+            return permanent("\(host) demands a client certificate, which the elements do not have. Check the URL.")
         case .alert, .handshake, .limit: return passing("The TLS handshake with \(host) failed.")
         case .protocolError: return passing("The TLS connection to \(host) is lost after a protocol error.")
         case .setup, .noCertificate: return passing("The TLS connection to \(host) failed.")

@@ -139,6 +139,16 @@ extension ElementTests {
             }
         }
 
+        /// A description sets it before the element is in a pipeline, where no bus takes a warning.
+        @Test func aCropThatIsNoneIsAWarningAtTheStart() throws {
+            try TransformPipeline.run(with: { try .camera($0, Self.still(320, 176)) }) { pipeline, _ in
+                pipeline.transform.set("crop", GValueBox("half of it"))
+                pipeline.play()
+                #expect(pipeline.waitForProblem(.warning)?.text.contains("left,top,width,height") == true)
+                #expect(pipeline.waitForFrames(2))
+            }
+        }
+
         @Test func portraitSwapsTheSizeLive() throws {
             let landscape = try Reference.input()
             let cut = "videocrop left=112 right=112"

@@ -27,6 +27,20 @@ extension ElementTests {
             }
         }
 
+        /// An ERROR before the sink has its first frame ends the pipeline's change to PLAYING; the element plays on.
+        @Test(.indifferentToTransport) func itGoesOnAfterARefusedStart() throws {
+            let faults = [try Fault(parsing: "http_401")]
+            try TransformPipeline.run(
+                with: { try .init($0, "fallback=black", prompt: "film noir") }, standIn: { $0.faults = faults }
+            ) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForError()?.details?.string("code") == "INVALID_API_KEY")
+                pipeline.play()
+                #expect(pipeline.waitForBlack())
+                #expect(pipeline.waitForFrames(3))
+            }
+        }
+
         @Test func freezeKeepsTheLastFrameWhenTheServiceGoes() throws {
             let raw = try Reference.input()
             let expected = raw.applying(prompt: "film noir")

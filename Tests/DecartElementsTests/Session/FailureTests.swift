@@ -198,6 +198,15 @@ extension ElementTests {
             }
         }
 
+        @Test func aKeyFileOfSeveralLines() throws {
+            try TemporaryFolder.with { folder in
+                let path = try folder.write("key", Array("first\nsecond\n".utf8))
+                try expectError(
+                    Self.notAuthorized, code: "INVALID_API_KEY", saying: "has several lines",
+                    "base-url=ws://127.0.0.1:9 api-key-file=\(path) \(TransformPipeline.custom)", mustBeImmediate: true)
+            }
+        }
+
         @Test func withoutPropertiesEveryStateIsSurvived() throws {
             try #require(ElementTests.isReady)
             let element = try Element(factory: "decarttransform")
