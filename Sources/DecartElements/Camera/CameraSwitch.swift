@@ -363,6 +363,11 @@ final class CameraSwitch: @unchecked Sendable {
         return true
     }
 
+    /// True for a message of a capture that is being removed: its threads still push while its elements stop.
+    func isLeaving(_ message: Message) -> Bool {
+        state.read(\.beingRemoved).contains { $0.posted(message) }
+    }
+
     /// Called on a device provider's thread.
     private func deviceChanged(_ device: Device, _ isThere: Bool) {
         perform(if: { $0.isRunning }) { cameras in

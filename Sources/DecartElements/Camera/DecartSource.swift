@@ -413,6 +413,7 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
             let isOwn = (parts?.transform.element).map { message.isFrom($0) } ?? false
             return isOwn || state.withLock { $0.preview != nil } ? message : nil
         case .error: break
+        case .warning: return parts?.camera.isLeaving(message) == true ? nil : message
         case .progress: return parts?.camera.liveCamera?.hides(message) == true ? nil : message
         default: return message
         }
