@@ -57,15 +57,16 @@ SUBJECTS = {
     "elements": Subject("latency, lip sync, frame rates, gaps of the elements, in a room and on a direct connection",
                         [swift(r"^DecartElementsTests\.(?!ElementTests/CycleTests)", media) for media in ("room", "direct")]),
     "transport": Subject("the transport and signalling in real time", [swift(
-        r"^(WebRTCTransport|ICE|StandInServer|Signalling|MediaSecurity|ConnectionCheck)Tests\.(?!Transport/CycleTests)")]),
+        r"^(WebRTCTransport|ICE|StandInServer|Network|Signalling|MediaSecurity|ConnectionCheck|DecartProtocol)Tests\."
+        r"(?!Transport/CycleTests)")]),
     "growth": Subject("memory, threads and descriptors over many sessions", [
         *(swift(r"^DecartElementsTests\.ElementTests/CycleTests", media) for media in ("room", "direct")),
         swift(r"^WebRTCTransportTests\.Transport/CycleTests"), *checks("check_manager.py", "check_connections.py")], repeats=False),
     "cpu": Subject("half of the CPU that a session needs", [[f"{SYSTEM}/Host/measure_cpu.py"]]),
     "host": Subject("the checks in host programs, with all their cases and figures", checks(
         "check_camera.py", "check_commands.py", "check_contract.py", "check_differential.py", "check_examples.py", "check_exit.py",
-        "check_gl.py", "check_live_view.py", "check_logs.py", "check_metrics.py", "check_network.py", "check_secrets.py",
-        "check_stats.py"), repeats=False),
+        "check_gl.py", "check_limits.py", "check_live_view.py", "check_logs.py", "check_metrics.py", "check_network.py",
+        "check_secrets.py", "check_stats.py"), repeats=False),
     "field": Subject("situations that users of other projects have reported, and random operations of an application",
                      [[f"{SYSTEM}/Field/{name}"] for name in ("check_field.py", "check_images.py")], repeats=False),
     "recipes": Subject("the commands of docs/RECIPES.md", checks("check_recipes.py"), repeats=False),
@@ -77,7 +78,8 @@ SUBJECTS = {
         [FIRST_GENERATION, f"{SYSTEM}/Peers/check_first_generation.py"], [f"{SYSTEM}/Peers/check_models.py"]], repeats=False),
     "packages": Subject("the packages in fresh systems of Debian 12 and 13, the example in Rust, the container file, and the "
                         "source package built by Debian 13 without a network", [[f"{SYSTEM}/Packages/{name}"] for name in (
-                            "check_packages.py", "rust_example.py", "container_file.py", "source_package.py")], repeats=False),
+                            "check_packages.py", "check_swift_package.py", "rust_example.py", "container_file.py",
+                            "source_package.py")], repeats=False),
     "sanitizers": Subject("AddressSanitizer and ThreadSanitizer", [[f"{REPO}/scripts/sanitize"]], repeats=False),
     "fuzzers": Subject("libFuzzer on all input from outside, a minute for each target",
                        [[f"{REPO}/Tests/Tools/Fuzz/run.sh"]], repeats=False),

@@ -12,6 +12,8 @@ final class Worker: @unchecked Sendable {
     }
     private static let pool = Mutex(Pool())
     private static let idleTime = Duration.seconds(2)
+    /// Time after which a thread is requested again for a queue that waits: perhaps no other queue leaves one.
+    private static let retryTime = Duration.milliseconds(250)
     /// Its destructor runs when the thread ends, even if the application ends it in a callback.
     private static let thread: pthread_key_t = {
         var key = pthread_key_t()
@@ -27,7 +29,7 @@ final class Worker: @unchecked Sendable {
 
     private init(_ queue: SerialQueue) { self.queue = queue }
 
-    /// - Parameter waits: without a thread, the queue waits for one that another queue leaves.
+    /// - Parameter waits: without a thread, the queue waits for one that another queue leaves or the system gives.
     /// - Returns: true if a thread runs the queue.
     @discardableResult
     static func run(_ queue: SerialQueue, waits: Bool = true) -> Bool {
@@ -44,7 +46,11 @@ final class Worker: @unchecked Sendable {
         }
         guard !isStarted else { return true }
         worker.release()
-        if waits { pool.withLock { $0.waiting.append(queue) } }
+        guard waits else { return false }
+        pool.withLock { $0.waiting.append(queue) }
+        NetworkThread.shared.schedule(after: retryTime) {
+            if let queue = pool.withLock({ $0.waiting.popLast() }) { run(queue) }
+        }
         return false
     }
 
@@ -76,19 +82,28 @@ final class Worker: @unchecked Sendable {
     }
 }
 
-/// Starts a detached thread that takes none of the host's signals, except those that its own faults raise.
+/// Starts a detached thread.
+/// - Returns: false: the process has none left.
 func startThread(
     _ argument: UnsafeMutableRawPointer?,
     _ main: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?
 ) -> Bool {
+    guard let thread = makeThread(argument, main) else { return false }
+    pthread_detach(thread)
+    return true
+}
+
+/// Starts a thread that takes none of the host's signals, except those that its own faults raise.
+func makeThread(
+    _ argument: UnsafeMutableRawPointer?,
+    _ main: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?
+) -> pthread_t? {
     var signals = sigset_t()
     sigfillset(&signals)
     for fault in [SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS] { sigdelset(&signals, fault) }
     return blocking(signals) {
         var thread = pthread_t()
-        guard pthread_create(&thread, nil, main, argument) == 0 else { return false }
-        pthread_detach(thread)
-        return true
+        return pthread_create(&thread, nil, main, argument) == 0 ? thread : nil
     }
 }
 

@@ -21,8 +21,17 @@ final class ICEAgentCore: @unchecked Sendable {
     /// made, although it sends with MSG_NOSIGNAL.
     private static let makesSocketClass: Void = keepingHostsSIGPIPE { _ = g_type_class_ref(g_socket_get_type()) }
 
-    /// Once per process: closing an agent starts GLib's worker thread, and GLib aborts the process if no descriptor is left then.
-    private static let startsWorker: Void = { _ = g_type_class_ref(g_task_get_type()) }()
+    private static let hasWorker = Atomic(false)
+
+    /// Starts GLib's worker thread, once per process: closing an agent would start it, and GLib aborts the process if no
+    /// descriptor or thread is left then.
+    private static func startWorker() -> Bool {
+        guard !hasWorker.load(ordering: .relaxed) else { return true }
+        guard ProcessLimits.hasThreads(4) else { return false }
+        _ = g_type_class_ref(g_task_get_type())
+        hasWorker.store(true, ordering: .relaxed)
+        return true
+    }
 
     /// Datagrams that one connection may have read before it is the turn of the others.
     private static let maximumDatagrams = 64
@@ -103,7 +112,7 @@ final class ICEAgentCore: @unchecked Sendable {
         _ = Self.makesSocketClass
         // For the context of its component, for that of GLib's worker thread, and for the first sockets.
         guard ProcessLimits.hasDescriptors(8) else { throw .tooManyOpenFiles }
-        _ = Self.startsWorker
+        guard Self.startWorker() else { throw .noThread }
         // The agent is created on the caller's thread: no callback runs before gathering starts on the network thread.
         // NICE_AGENT_OPTION_CONSENT_FRESHNESS is not set; see ConsentChecks.
         let options = NICE_AGENT_OPTION_ICE_TRICKLE.rawValue

@@ -137,11 +137,13 @@ package struct ICECounters: Sendable, Equatable {
 package enum ICEError: Error, Equatable, CustomStringConvertible {
     case cannotCreateAgent
     case tooManyOpenFiles
+    case noThread
 
     package var description: String {
         switch self {
         case .cannotCreateAgent: "libnice could not create an ICE agent"
         case .tooManyOpenFiles: "too many open files for an ICE agent; raise the limit"
+        case .noThread: "no thread is left for an ICE agent; raise the limit"
         }
     }
 }

@@ -50,7 +50,13 @@ extension DecartTransform {
                 $0.run?.awaitsInput = false
                 $0.run?.outcome.isDisconnected = name == "disconnect"
             }
-            if name == "connect" { session?.controller.start() } else { session?.controller.stop() }
+            if name == "disconnect" {
+                session?.controller.stop()
+            } else if Self.hasThread() {
+                session?.controller.start()
+            } else {
+                fail(Self.noThread)
+            }
         case "extend-session":
             if let seconds = arguments.first?.int { session?.controller.extend(by: .seconds(seconds)) }
         default: break

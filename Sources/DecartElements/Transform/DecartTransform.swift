@@ -482,7 +482,10 @@ final class DecartTransform: ElementImplementation {
     /// Least latency, ns, to report with `timestamps=capture`; the measured delay may raise it.
     private static let captureLatency: ClockTime = 500_000_000
 
-    private static var noThread: SessionError {
+    /// Returns false if the process has no thread left for a session's queue; that one finds this thread waiting for work.
+    static func hasThread() -> Bool { SerialQueue(label: "decart-session").start {} }
+
+    static var noThread: SessionError {
         SessionError(
             .network,
             NetworkThread.areLost
@@ -499,7 +502,7 @@ final class DecartTransform: ElementImplementation {
         let plan: SessionPlan
         do throws(SessionError) {
             plan = try SessionPlan(settings, hasKeyHandler: handle.unowned.hasHandler("request-api-key"))
-            guard NetworkThread.shared.start() else { throw Self.noThread }
+            guard NetworkThread.shared.start(), Self.hasThread() else { throw Self.noThread }
             output.readDownstream()
             if output.encoding != nil, let conflict = settings.conflictWithEncodedOutput() {
                 throw SessionError(.invalidOptions, conflict, stage: .configuration, isPermanent: true)

@@ -83,15 +83,33 @@ extension Pad {
             }, retained(ActivateBox(function)), releaseBox)
     }
 
-    /// Starts the pad's streaming thread, which calls `function` repeatedly until the task is paused.
-    public func startTask(_ function: @escaping @Sendable () -> Void) {
-        gst_pad_start_task(
+    /// Starts the pad's streaming thread, which calls `function` repeatedly until the task is paused. Returns false if the
+    /// process has no thread left.
+    @discardableResult
+    public func startTask(_ function: @escaping @Sendable () -> Void) -> Bool {
+        let isStarted = gst_pad_start_task(
             pad,
             { data in
                 guard let data else { return }
                 Unmanaged<FunctionBox<@Sendable () -> Void>>.fromOpaque(data).takeUnretainedValue().function()
             }, retained(FunctionBox(function)), releaseBox)
+        if isStarted == 0 { abandonTask() }
+        return isStarted != 0
     }
+
+    /// Takes the task from the pad. GStreamer would take a second start for done, and wait for ever for the end.
+    private func abandonTask() {
+        g_mutex_lock(&pad.pointee.object.lock)
+        let task = pad.pointee.task
+        pad.pointee.task = nil
+        g_mutex_unlock(&pad.pointee.object.lock)
+        guard let task else { return }
+        gst_task_stop(task)
+        gst_object_unref(task)
+        // The task is still in GStreamer's pool: it ends at once when a thread is free, and calls the pad then.
+        gst_object_ref(pad)
+    }
+
     /// Resumes a paused task. The pad must have one: without it, GStreamer starts a task that does nothing, again and again.
     public func resumeTask() { gst_pad_start_task(pad, { _ in }, nil, nil) }
     /// Pauses the pad's task after its present call. The task itself may call it.

@@ -46,14 +46,13 @@ final class LiveSourcePad: Sendable {
         pad.setActivateFunction { [weak self] active in
             handlers.onActive(active)
             self?.isActive.withLock { $0 = active }
-            if active {
-                self?.isReleased.store(false, ordering: .relaxed)
-                self?.pad.startTask(handlers.turn)
-            } else {
+            guard active else {
                 self?.release()
                 self?.pad.stopTask()
+                return true
             }
-            return true
+            self?.isReleased.store(false, ordering: .relaxed)
+            return self?.start(handlers) ?? true
         }
         pad.setEventFunction { [weak self] event in
             switch event.kind {
@@ -78,6 +77,17 @@ final class LiveSourcePad: Sendable {
             }
             return .answered
         }
+    }
+
+    /// Returns false if there is no thread, because of which the change of state fails.
+    private func start(_ handlers: Handlers) -> Bool {
+        guard !pad.startTask(handlers.turn) else { return true }
+        isActive.withLock { $0 = false }
+        handlers.onActive(false)
+        element.unowned.postError(
+            ElementProblem(
+                .resourceFailed, "The process has no thread left for the frames of '\(pad.name)'. Raise its limits."))
+        return false
     }
 
     /// Ends the streaming thread of a pad that has left its element. The thread may be stuck downstream, in a branch of

@@ -34,6 +34,10 @@ package final class ProbeConnection: @unchecked Sendable {
         case failed(SessionError)
     }
 
+    /// A diagnosis needs a few messages, and takes them on another thread: a peer that sends without end would fill the
+    /// memory.
+    package static let maximumReceived = 256 << 10
+
     private let host: String
     private let port: Int
     private let transport: Transport
@@ -46,6 +50,7 @@ package final class ProbeConnection: @unchecked Sendable {
     private var datagrams: DatagramSocket?
     private var timer: NetworkTimer?
     private var hasTCP = false
+    private var receivedBytes = 0
 
     /// - Parameters:
     ///   - host: a host name or an address literal; IPv6 without brackets.
@@ -115,7 +120,7 @@ package final class ProbeConnection: @unchecked Sendable {
         self.stream = stream
         stream.onEvent = { event in
             switch event {
-            case .received(let bytes): self.onEvent?(.received(Array(bytes)))
+            case .received(let bytes): self.received(Array(bytes))
             case .ended(let error): self.failed(error ?? .ended)
             case .connected, .secured, .writable: break
             }
@@ -146,7 +151,7 @@ package final class ProbeConnection: @unchecked Sendable {
             datagrams = socket
             socket.onEvent = { result in
                 switch result {
-                case .success(let bytes): self.onEvent?(.received(bytes))
+                case .success(let bytes): self.received(bytes)
                 case .failure(let error): self.failed(error)
                 }
             }
@@ -161,6 +166,15 @@ package final class ProbeConnection: @unchecked Sendable {
         timer?.cancel()
         connector = nil
         onEvent?(.connected(facts))
+    }
+
+    private func received(_ bytes: [UInt8]) {
+        receivedBytes += bytes.count
+        guard receivedBytes > Self.maximumReceived else { return onEvent?(.received(bytes)) ?? () }
+        fail(
+            SessionError(
+                .network, "\(host):\(port) sends more than an answer has. Check the address and the port.",
+                stage: .connect))
     }
 
     // MARK: The end

@@ -67,11 +67,15 @@ final class PacketOutput: @unchecked Sendable {
         let (wakes, starts) = state.withLock { state in
             guard !state.isStopped else { return (false, false) }
             let starts = !state.isRunning
-            state.isRunning = true
+            // Started with the lock held, so that `stop` finds the thread. The process may have none left: then the session
+            // misses the frames, and connects again.
+            if starts { state.isRunning = pad.startTask { [weak self] in self?.turn() } }
+            guard state.isRunning else {
+                state.isStopped = true
+                return (false, false)
+            }
             let wakes = state.items.isEmpty
             state.items += state.items.count < Self.maximumItems ? items : items.filter(\.isCaps)
-            // Started with the lock held, so that `stop` finds the thread.
-            if starts { pad.startTask { [weak self] in self?.turn() } }
             return (wakes, starts)
         }
         if wakes || starts { work.signal() }

@@ -85,9 +85,8 @@ private final class ControlExchange: @unchecked Sendable {
         let request = ControlRequest(
             method: head.method, target: head.target, body: String(decoding: body, as: UTF8.self),
             host: head.host ?? "", isForeign: isForeign)
-        // Leave the thread: some requests block until sockets are closed or bound. A serial queue gets a thread at
-        // once; the global queue has only as many as the machine has cores.
-        DispatchQueue(label: "decart-standin.control").async { [self, weak server] in
+        // Leave the thread: some requests block until sockets are closed or bound.
+        let isStarted = SerialQueue(label: "standin-control").start { [self, weak server] in
             let reply = server.map(request.reply) ?? .answer(HTTPAnswer(503, "the stand-in stops"))
             connection.thread.async { [self] in
                 guard !connection.isClosing else { return }
@@ -97,6 +96,7 @@ private final class ControlExchange: @unchecked Sendable {
                 }
             }
         }
+        if !isStarted { respond(HTTPAnswer(error: "the process has no thread left", status: 503)) }
     }
 
     /// Returns nil if the request is allowed.
