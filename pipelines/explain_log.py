@@ -82,6 +82,8 @@ CAUSES = [
     ("processor", "correct processor: it is a description of elements, as gst-launch-1.0 takes it", ["The processor '"]),
     ("no-turn-server", "set turn-servers, or ice-transport-policy=all", ["needs a TURN server, and neither"]),
     ("camera-unreachable", "check the address of the camera, and that it runs", ["The live view failed: …it cannot be reached"]),
+    ("camera", "check the address of source: what answers there is not such a camera, or refuses",
+     ["The live view failed: "]),
     ("short-input", "give it a longer input; repeat a single image with imagefreeze",
      ["transformed frame came…the session was not connected", "transformed frame came…the session waits in the service's queue",
       "transformed frame came…the service had not returned one"]),
@@ -177,11 +179,10 @@ COMMON = ("videoconvert videotestsrc videoscale videorate videoflip audioconvert
           " matroskamux matroskademux mp4mux qtmux qtdemux webmmux avimux avidemux flvmux flvdemux mpegtsmux tsdemux rtmpsink"
           " rtmp2sink rtmp2src rtspsrc rtspclientsink compositor textoverlay timeoverlay clockoverlay appsink appsrc opusenc opusdec"
           " vorbisenc vorbisdec pipewiresrc pipewiresink pulsesrc pulsesink alsasrc alsasink splitmuxsink multifilesink").split()
-# Texts of GStreamer, GLib, Python, the shell and decart-standin, as expressions; a remedy takes their groups.
+# Texts of GStreamer, GLib, Python, the shell and decart-standin, as expressions.
 UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("no-udp", "open UDP, or set turn-servers", r"The server did not answer over UDP in time"),
     ("no-turn", "check turn-servers and the firewall", r"The server did not answer over T(?:CP|LS) in time"),
-    ("property", "see names and values in gst-inspect-1.0", r'could not set property "|no property "'),
     ("property", "set a value in the range that gst-inspect-1.0 shows; the default is used",
      r"is invalid or out of range for property"),
     ("permission", "set --port to 1024 or more: lower ones are root's", r"cannot listen.*(?:[Pp]ermission denied|errno: 13)"),
@@ -192,7 +193,7 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("option", "correct the value", r"is invalid for '--"),
     ("properties", "write properties of elements without dashes: NAME=VALUE", r"Error initializing: Unknown option --[\w-]+="),
     ("option", "see the options: --help",
-     r"[Uu]nexpected argument|[Uu]nknown option|Missing (?:value|argument) |Missing (?:expected argument|option)"),
+     r"[Uu]nexpected argument|[Uu]nknown option|error: unrecognized arguments|error: (?:argument|the following arguments)|Missing (?:value|argument) |Missing (?:expected argument|option)"),
     ("option", "correct the option as its text says; --help lists the values", r"^(?:Error: )?--[\w-]+(?: is |: )"),
     ("fraction", "write the frame rate as a fraction, such as framerate=30/1 or 30000/1001", r"handle caps .*framerate=\((?:int|double|string)\)"),
     ("format", "write the name that GStreamer has for the format, such as I420, NV12, RGB, BGRx", r"can(?:'t)? handle caps .*format=\(string\)(?![A-Z])"),
@@ -335,6 +336,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MESSAGE = re.compile(r"^(?:ERROR|WARNING): from element (?P<path>\S+): (?P<text>.*)$")
 CODE = re.compile(r"(?P<code>[A-Z]+(?:_[A-Z]+)+) in stage (?P<stage>\w+)$|\((?P<code2>[A-Z]+(?:_[A-Z]+)+), (?P<stage2>\w+)\)$")
 DELAYED_PAD = re.compile(r"linking (?:pad +)?(?P<pad>\w+) .*?of GstDecart")
+PROPERTY = re.compile(r'(?:could not set|(?P<lacks>no)) property "(?P<name>[^"]+)" in element "(?P<element>[^"]+)"')
 NO_ELEMENT = re.compile(r"no element \"(?P<name>[^\"]*)\"|No such element or plugin '(?P<name2>[^']*)'")
 PATTERNS = [(cause, remedy, re.compile("|".join(".*".join(map(re.escape, text.split("…"))) for text in texts)))
             for cause, remedy, texts in CAUSES]
@@ -347,6 +349,7 @@ SYSTEM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("neighbour", "{} does not reach its server: check its address, and that it runs",
      r"[Cc]onnection (?:refused|timed out|reset|closed|does not exist|was broken)|Broken pipe|(?:[Ff]ailed to|[Cc]ould not|[Uu]nable to|[Cc]an(?:not|'t)) connect"
      r"|SRT socket|(?:open|write to|read from) SRT"),
+    ("protocol", "the server of {} speaks another protocol: check scheme and port of its address", r"Parse error|[Pp]rotocol error|[Bb]ad (?:response|handshake)"),
     ("password", "the server of {} demands a user name and a password, or refuses them", r"[Uu]nauthori[sz]ed|missing authori[sz]ation|[Ff]orbidden"),
     ("device-busy", "another program has the device of {}: end it", r"[Rr]esource busy|is busy|busy or not available|EBUSY"),
     ("permission", "permit it to this user, or use another place", r"Permission denied|Operation not permitted|Read-only file system|Access denied"),
@@ -390,12 +393,17 @@ def remedy_of_property(text, stage):
 
 
 def of_missing_element(name):
-    if name in (*OURS, "decart"):
+    if name == "decart":
+        return "plugin", ("write decarttransform, decartsrc or decartmirror; if they are not found either, install gstreamer1.0-decart, or put"
+                          " the built plugin's folder in GST_PLUGIN_PATH")
+    if name in OURS:
         return "plugin", "install gstreamer1.0-decart, or put the built plugin's folder in GST_PLUGIN_PATH"
     if near := difflib.get_close_matches(name, OURS, 1, 0.8):
         return "misspelt", f"write {near[0]}"
     if name not in COMMON and (near := difflib.get_close_matches(name, COMMON, 1, 0.9)):
         return "misspelt", f"write {near[0]}"
+    if len(name) > 4 and name not in COMMON and (longer := [each for each in COMMON if each.startswith(name)]):
+        return "misspelt", f"write {' or '.join(longer[:3])}"
     if name.startswith(tuple(RUST)):
         return "missing-element", f"{name} is of gst-plugins-rs: build that, or use another element"
     if name in ("video", "audio", "image", "application"):
@@ -414,6 +422,19 @@ def of_missing_element(name):
     if re.fullmatch(r"(?:[a-z0-9_]{2,}(?:enc|dec|mux|demux|parse|pay|depay|sink|src|convert|scale|filter|overlay|mixer))", name):
         return "missing-element", f"no plugin has {name}: correct the name, or install its plugin; gst-inspect-1.0 lists those that are there"
     return "word", f"{name} is no known element: correct it; if it belongs to a property's value, put the value in quotes"
+
+
+# Properties whose values are often written otherwise.
+FORMS = {"turn-servers": """'<"turn://user:password@host:3478">'""", "api-key-headers": "'headers,NAME=\"VALUE\"'",
+         "device-positions": "'<\"camera=front\">'"}
+
+
+def of_property(name, element, is_known):
+    """A name that the element does not have, or a value that it does not take."""
+    if not is_known:
+        return "property", f"{element} has no property {name}: gst-inspect-1.0 {element} shows its properties"
+    form = f", as {FORMS[name]}" if name in FORMS else ""
+    return "property", f"set {name} to a value that gst-inspect-1.0 {element} shows, without a unit{form}"
 
 
 def of_neighbour(path, text, debug):
@@ -451,6 +472,8 @@ def of_text(text, path="", debug=""):
             return cause, own_remedy(text) if is_ours and own_remedy(text) else remedy
     if missing := NO_ELEMENT.search(text):
         return of_missing_element(missing["name"] or missing["name2"] or "")
+    if wrong := PROPERTY.search(text):
+        return of_property(wrong["name"], wrong["element"], not wrong["lacks"])
     code = CODE.search(debug) or CODE.search(text)
     if code and (found := of_code(text, code["code"] or code["code2"], code["stage"] or code["stage2"])):
         return found
