@@ -30,6 +30,7 @@ CAUSES = [
     ("model", "correct model, or set width, height and framerate", ["The frame size and rate of the model", "there is no model "]),
     ("image", "correct reference-image, or set a model that takes images",
      ["The reference image cannot be read", "The reference image is", "The reference image has", "is not known to take reference images"]),
+    ("options", "unset it, or set a model that has it", ["is not known to support"]),
     ("prompt", "correct prompt", ["The prompt has"]),
     ("ports", "correct rtp-port-range, or free its ports", ["rtp-port-range must be", "o UDP port from"]),
     ("ice-servers", "correct stun-server and turn-servers", ["stun-server or turn-servers:"]),
@@ -262,7 +263,7 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("crash", "the process crashed: take a backtrace with gdb -p, and report it as SECURITY.md says",
      r"Caught SIG(?:SEGV|QUIT)|Segmentation fault|Illegal instruction|Aborted|Trace/breakpoint|Bus error"),
     ("gst-init", "call Gst.init(None) before anything else of GStreamer", r"NotInitialized|Please call Gst\.init|GStreamer has not been initiali[sz]ed"),
-    ("null-element", "an element or pad is None or NULL: check its name, and that gst-inspect-1.0 finds it",
+    ("null-element", "what should be an element, a pad or caps is None or NULL, because it was not made or found: check its name or text",
      r"'NoneType' object has no attribute|assertion 'GST_IS_(?:ELEMENT|BIN|PIPELINE) \((?:element|bin|pipeline|object|e)\)' failed"),
     ("property", "see names and values in gst-inspect-1.0",
      r"does not have property `|has no property named|could not convert .* when setting property|could not convert value for property"),
@@ -301,7 +302,7 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("assignment", "write NAME=VALUE without blanks around =", r"export: `[^']*': not a valid identifier"),
     ("package-folder", "go to the folder of the package first", r"Could not find Package\.swift"),
     ("write", "check folder and permissions of that file", r"^Error: cannot write "),
-    ("file", "check the file's name and the folder in which you are", r"^dpkg: error: cannot access archive|can't open file '"),
+    ("file", "check the file's name and the folder in which you are", r"^dpkg: error: cannot access archive|can't open file '|: Is a directory$"),
     ("package-path", "correct path: in .package(…): no package is there", r"the package at '[^']*' cannot be accessed|doesn't exist in file system"),
     ("python-gi", "use /usr/bin/python3 with the package python3-gi, or python3 -m venv --system-site-packages",
      r"No module named '?gi\b"),
@@ -319,7 +320,7 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("command", "write the name with the version, as gst-launch-1.0", r"gst-(?:launch|inspect)(?:-0\.10)?: (?:command )?not found"),
     ("command", "no such program: correct its name, or install its package", r"\w: (?:command )?not found$"),
     ("line", "correct the line as the text says", r"^WARNING: erroneous pipeline: |^ERROR: pipeline could not be constructed: |gst_parse_error: "),
-    ("arguments", "correct the arguments as the text says; --help explains them", r"^Error: |^unknown argument: "),
+    ("arguments", "do what the text says; --help explains the options", r"^Error: |^unknown argument: "),
     # The last line of decart-check.
     *[(f"failed-{cause}", remedy, rf"^The first failing cause is {cause} ") for cause, remedy in [
         ("dns", "correct --base-url; check the name server"), ("tcp", "check --base-url, and that outgoing TCP passes"),
@@ -343,6 +344,7 @@ PATTERNS = [(cause, remedy, re.compile("|".join(".*".join(map(re.escape, text.sp
 # Reasons of the system and general texts of GStreamer, in messages of elements that are not ours; the first one counts.
 SYSTEM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("busy-port", "another program has that port: end it, or set another one", r"Address already in use"),
+    ("interface", "{} cannot listen at that address: it must be one of this machine, with a free port", r"[Cc]annot bind|Error binding"),
     ("interface", "no network leads there: check address and interface of {}", r"No route to host|[Nn]etwork is unreachable|[Cc]annot assign requested"),
     ("neighbour-name", "the name of a server in {} is unknown: check its spelling and the name server",
      r"Name or service not known|name resolution|[Cc]ould not resolve|Error resolving"),
@@ -535,6 +537,9 @@ def explain(lines):
     if found.keys() & {"architecture", "version", "truncated", "library", "memory"}:
         found.pop("plugin", None)
     # What comes of a stream that its source did not get.
+    if "missing-page" in found:
+        found.pop("neighbour", None)
+        found.pop("file-empty", None)
     if "neighbour" in found:
         found.pop("file-empty", None)
         found.pop("no-input", None)
