@@ -30,6 +30,7 @@ CAUSES = [
     ("model", "correct model, or set width, height and framerate", ["The frame size and rate of the model", "there is no model "]),
     ("image", "correct reference-image, or set a model that takes images",
      ["The reference image cannot be read", "The reference image is", "The reference image has", "is not known to take reference images"]),
+    ("options", "unset it, or set a model that has it", ["is not known to support"]),
     ("prompt", "correct prompt", ["The prompt has"]),
     ("ports", "correct rtp-port-range, or free its ports", ["rtp-port-range must be", "o UDP port from"]),
     ("ice-servers", "correct stun-server and turn-servers", ["stun-server or turn-servers:"]),
@@ -82,6 +83,8 @@ CAUSES = [
     ("processor", "correct processor: it is a description of elements, as gst-launch-1.0 takes it", ["The processor '"]),
     ("no-turn-server", "set turn-servers, or ice-transport-policy=all", ["needs a TURN server, and neither"]),
     ("camera-unreachable", "check the address of the camera, and that it runs", ["The live view failed: …it cannot be reached"]),
+    ("camera", "check the address of source: what answers there is not such a camera, or refuses",
+     ["The live view failed: "]),
     ("short-input", "give it a longer input; repeat a single image with imagefreeze",
      ["transformed frame came…the session was not connected", "transformed frame came…the session waits in the service's queue",
       "transformed frame came…the service had not returned one"]),
@@ -177,11 +180,10 @@ COMMON = ("videoconvert videotestsrc videoscale videorate videoflip audioconvert
           " matroskamux matroskademux mp4mux qtmux qtdemux webmmux avimux avidemux flvmux flvdemux mpegtsmux tsdemux rtmpsink"
           " rtmp2sink rtmp2src rtspsrc rtspclientsink compositor textoverlay timeoverlay clockoverlay appsink appsrc opusenc opusdec"
           " vorbisenc vorbisdec pipewiresrc pipewiresink pulsesrc pulsesink alsasrc alsasink splitmuxsink multifilesink").split()
-# Texts of GStreamer, GLib, Python, the shell and decart-standin, as expressions; a remedy takes their groups.
+# Texts of GStreamer, GLib, Python, the shell and decart-standin, as expressions.
 UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("no-udp", "open UDP, or set turn-servers", r"The server did not answer over UDP in time"),
     ("no-turn", "check turn-servers and the firewall", r"The server did not answer over T(?:CP|LS) in time"),
-    ("property", "see names and values in gst-inspect-1.0", r'could not set property "|no property "'),
     ("property", "set a value in the range that gst-inspect-1.0 shows; the default is used",
      r"is invalid or out of range for property"),
     ("permission", "set --port to 1024 or more: lower ones are root's", r"cannot listen.*(?:[Pp]ermission denied|errno: 13)"),
@@ -192,7 +194,7 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("option", "correct the value", r"is invalid for '--"),
     ("properties", "write properties of elements without dashes: NAME=VALUE", r"Error initializing: Unknown option --[\w-]+="),
     ("option", "see the options: --help",
-     r"[Uu]nexpected argument|[Uu]nknown option|Missing (?:value|argument) |Missing (?:expected argument|option)"),
+     r"[Uu]nexpected argument|[Uu]nknown option|error: unrecognized arguments|error: (?:argument|the following arguments)|Missing (?:value|argument) |Missing (?:expected argument|option)"),
     ("option", "correct the option as its text says; --help lists the values", r"^(?:Error: )?--[\w-]+(?: is |: )"),
     ("fraction", "write the frame rate as a fraction, such as framerate=30/1 or 30000/1001", r"handle caps .*framerate=\((?:int|double|string)\)"),
     ("format", "write the name that GStreamer has for the format, such as I420, NV12, RGB, BGRx", r"can(?:'t)? handle caps .*format=\(string\)(?![A-Z])"),
@@ -261,7 +263,7 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("crash", "the process crashed: take a backtrace with gdb -p, and report it as SECURITY.md says",
      r"Caught SIG(?:SEGV|QUIT)|Segmentation fault|Illegal instruction|Aborted|Trace/breakpoint|Bus error"),
     ("gst-init", "call Gst.init(None) before anything else of GStreamer", r"NotInitialized|Please call Gst\.init|GStreamer has not been initiali[sz]ed"),
-    ("null-element", "an element or pad is None or NULL: check its name, and that gst-inspect-1.0 finds it",
+    ("null-element", "what should be an element, a pad or caps is None or NULL, because it was not made or found: check its name or text",
      r"'NoneType' object has no attribute|assertion 'GST_IS_(?:ELEMENT|BIN|PIPELINE) \((?:element|bin|pipeline|object|e)\)' failed"),
     ("property", "see names and values in gst-inspect-1.0",
      r"does not have property `|has no property named|could not convert .* when setting property|could not convert value for property"),
@@ -300,7 +302,7 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("assignment", "write NAME=VALUE without blanks around =", r"export: `[^']*': not a valid identifier"),
     ("package-folder", "go to the folder of the package first", r"Could not find Package\.swift"),
     ("write", "check folder and permissions of that file", r"^Error: cannot write "),
-    ("file", "check the file's name and the folder in which you are", r"^dpkg: error: cannot access archive|can't open file '"),
+    ("file", "check the file's name and the folder in which you are", r"^dpkg: error: cannot access archive|can't open file '|: Is a directory$"),
     ("package-path", "correct path: in .package(…): no package is there", r"the package at '[^']*' cannot be accessed|doesn't exist in file system"),
     ("python-gi", "use /usr/bin/python3 with the package python3-gi, or python3 -m venv --system-site-packages",
      r"No module named '?gi\b"),
@@ -318,7 +320,7 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("command", "write the name with the version, as gst-launch-1.0", r"gst-(?:launch|inspect)(?:-0\.10)?: (?:command )?not found"),
     ("command", "no such program: correct its name, or install its package", r"\w: (?:command )?not found$"),
     ("line", "correct the line as the text says", r"^WARNING: erroneous pipeline: |^ERROR: pipeline could not be constructed: |gst_parse_error: "),
-    ("arguments", "correct the arguments as the text says; --help explains them", r"^Error: |^unknown argument: "),
+    ("arguments", "do what the text says; --help explains the options", r"^Error: |^unknown argument: "),
     # The last line of decart-check.
     *[(f"failed-{cause}", remedy, rf"^The first failing cause is {cause} ") for cause, remedy in [
         ("dns", "correct --base-url; check the name server"), ("tcp", "check --base-url, and that outgoing TCP passes"),
@@ -335,18 +337,21 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MESSAGE = re.compile(r"^(?:ERROR|WARNING): from element (?P<path>\S+): (?P<text>.*)$")
 CODE = re.compile(r"(?P<code>[A-Z]+(?:_[A-Z]+)+) in stage (?P<stage>\w+)$|\((?P<code2>[A-Z]+(?:_[A-Z]+)+), (?P<stage2>\w+)\)$")
 DELAYED_PAD = re.compile(r"linking (?:pad +)?(?P<pad>\w+) .*?of GstDecart")
+PROPERTY = re.compile(r'(?:could not set|(?P<lacks>no)) property "(?P<name>[^"]+)" in element "(?P<element>[^"]+)"')
 NO_ELEMENT = re.compile(r"no element \"(?P<name>[^\"]*)\"|No such element or plugin '(?P<name2>[^']*)'")
 PATTERNS = [(cause, remedy, re.compile("|".join(".*".join(map(re.escape, text.split("…"))) for text in texts)))
             for cause, remedy, texts in CAUSES]
 # Reasons of the system and general texts of GStreamer, in messages of elements that are not ours; the first one counts.
 SYSTEM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("busy-port", "another program has that port: end it, or set another one", r"Address already in use"),
+    ("interface", "{} cannot listen at that address: it must be one of this machine, with a free port", r"[Cc]annot bind|Error binding"),
     ("interface", "no network leads there: check address and interface of {}", r"No route to host|[Nn]etwork is unreachable|[Cc]annot assign requested"),
     ("neighbour-name", "the name of a server in {} is unknown: check its spelling and the name server",
      r"Name or service not known|name resolution|[Cc]ould not resolve|Error resolving"),
     ("neighbour", "{} does not reach its server: check its address, and that it runs",
      r"[Cc]onnection (?:refused|timed out|reset|closed|does not exist|was broken)|Broken pipe|(?:[Ff]ailed to|[Cc]ould not|[Uu]nable to|[Cc]an(?:not|'t)) connect"
      r"|SRT socket|(?:open|write to|read from) SRT"),
+    ("protocol", "the server of {} speaks another protocol: check scheme and port of its address", r"Parse error|[Pp]rotocol error|[Bb]ad (?:response|handshake)"),
     ("password", "the server of {} demands a user name and a password, or refuses them", r"[Uu]nauthori[sz]ed|missing authori[sz]ation|[Ff]orbidden"),
     ("device-busy", "another program has the device of {}: end it", r"[Rr]esource busy|is busy|busy or not available|EBUSY"),
     ("permission", "permit it to this user, or use another place", r"Permission denied|Operation not permitted|Read-only file system|Access denied"),
@@ -390,12 +395,17 @@ def remedy_of_property(text, stage):
 
 
 def of_missing_element(name):
-    if name in (*OURS, "decart"):
+    if name == "decart":
+        return "plugin", ("write decarttransform, decartsrc or decartmirror; if they are not found either, install gstreamer1.0-decart, or put"
+                          " the built plugin's folder in GST_PLUGIN_PATH")
+    if name in OURS:
         return "plugin", "install gstreamer1.0-decart, or put the built plugin's folder in GST_PLUGIN_PATH"
     if near := difflib.get_close_matches(name, OURS, 1, 0.8):
         return "misspelt", f"write {near[0]}"
     if name not in COMMON and (near := difflib.get_close_matches(name, COMMON, 1, 0.9)):
         return "misspelt", f"write {near[0]}"
+    if len(name) > 4 and name not in COMMON and (longer := [each for each in COMMON if each.startswith(name)]):
+        return "misspelt", f"write {' or '.join(longer[:3])}"
     if name.startswith(tuple(RUST)):
         return "missing-element", f"{name} is of gst-plugins-rs: build that, or use another element"
     if name in ("video", "audio", "image", "application"):
@@ -414,6 +424,19 @@ def of_missing_element(name):
     if re.fullmatch(r"(?:[a-z0-9_]{2,}(?:enc|dec|mux|demux|parse|pay|depay|sink|src|convert|scale|filter|overlay|mixer))", name):
         return "missing-element", f"no plugin has {name}: correct the name, or install its plugin; gst-inspect-1.0 lists those that are there"
     return "word", f"{name} is no known element: correct it; if it belongs to a property's value, put the value in quotes"
+
+
+# Properties whose values are often written otherwise.
+FORMS = {"turn-servers": """'<"turn://user:password@host:3478">'""", "api-key-headers": "'headers,NAME=\"VALUE\"'",
+         "device-positions": "'<\"camera=front\">'"}
+
+
+def of_property(name, element, is_known):
+    """A name that the element does not have, or a value that it does not take."""
+    if not is_known:
+        return "property", f"{element} has no property {name}: gst-inspect-1.0 {element} shows its properties"
+    form = f", as {FORMS[name]}" if name in FORMS else ""
+    return "property", f"set {name} to a value that gst-inspect-1.0 {element} shows, without a unit{form}"
 
 
 def of_neighbour(path, text, debug):
@@ -451,6 +474,8 @@ def of_text(text, path="", debug=""):
             return cause, own_remedy(text) if is_ours and own_remedy(text) else remedy
     if missing := NO_ELEMENT.search(text):
         return of_missing_element(missing["name"] or missing["name2"] or "")
+    if wrong := PROPERTY.search(text):
+        return of_property(wrong["name"], wrong["element"], not wrong["lacks"])
     code = CODE.search(debug) or CODE.search(text)
     if code and (found := of_code(text, code["code"] or code["code2"], code["stage"] or code["stage2"])):
         return found
@@ -512,6 +537,9 @@ def explain(lines):
     if found.keys() & {"architecture", "version", "truncated", "library", "memory"}:
         found.pop("plugin", None)
     # What comes of a stream that its source did not get.
+    if "missing-page" in found:
+        found.pop("neighbour", None)
+        found.pop("file-empty", None)
     if "neighbour" in found:
         found.pop("file-empty", None)
         found.pop("no-input", None)

@@ -229,7 +229,9 @@ def check_use(system, title, debs, commit):
     seconds = time.monotonic() - walked
     report(f"{title}: the README's lines run", status and output[-300:])
     count = transformed_frames(f"{system.folder}{HOME}/noir.avi")
-    report(f"{title}: the README's lines leave {FRAMES} transformed frames", f"{count} frames" if count < FRAMES else "")
+    report(f"{title}: the README's lines leave transformed frames", "" if count else "none")
+    # A busy machine sends fewer frames.
+    measured(f"packages: {title}: transformed frames of the README's lines", count, "frames", at_least=FRAMES)
     measured(f"packages: {title}: README's lines, from the end of the installation", seconds, "s", at_most=SECONDS)
     recommended = system.must("dpkg-query -W -f '${Package}\\n' | grep -E 'gstreamer1.0-(plugins-bad|plugins-ugly|libav)' || true")
     report(f"{title}: no recommended package was needed", recommended)
