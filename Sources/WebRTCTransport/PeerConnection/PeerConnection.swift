@@ -24,7 +24,7 @@ package final class PeerConnection: @unchecked Sendable {
     let receiver: RTPReceiver
     private let videoSent = PacketCounter()
     private let lastStatistics = Mutex(PeerConnectionStatistics())
-    private static let statisticsLimit = Duration.milliseconds(200)
+    package static let statisticsLimit = Duration.milliseconds(200)
 
     struct NegotiationSlot {
         var value: Negotiation
@@ -184,9 +184,9 @@ package final class PeerConnection: @unchecked Sendable {
     /// Ends a path over TCP, as servers do whose offer to restart ICE follows.
     package func closeTCPPath() { network.async { [self] in ice.closeTCPPath() } }
 
-    /// Any thread. Waits for the network thread a moment; then the last known values follow.
-    package func statistics() -> PeerConnectionStatistics {
-        let present = network.sync(within: Self.statisticsLimit) { [self] in
+    /// Any thread. Waits for the network thread up to a limit; then the last known values follow.
+    package func statistics(within limit: Duration = PeerConnection.statisticsLimit) -> PeerConnectionStatistics {
+        let present = network.sync(within: limit) { [self] in
             var statistics = PeerConnectionStatistics()
             ice.fill(&statistics)
             dtls.fill(&statistics)

@@ -103,7 +103,7 @@ struct MediaFaultTests {
             try peer.client.send(.offer(sdp: try peer.connection.createOffer()))
             try peer.pump { if case .answer = $0 { true } else { false } }
             #expect(peer.waitForFrames(10))
-            let statistics = peer.connection.statistics()
+            let statistics = peer.connection.statistics(within: .seconds(20))
             #expect(peer.connection.videoDirection == .sendrecv && peer.connection.audioDirection == nil)
             // SRTP accepts one of three copies and rejects two as replays.
             #expect(statistics.packetsReceived >= 10)
