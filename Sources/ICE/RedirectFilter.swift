@@ -4,7 +4,7 @@ private import CNice
 /// lead to this machine or to an address of its link ("300 Try Alternate", RFC 8489 section 14.15): libnice follows each such
 /// answer by itself, and reads its sockets itself. Media pass at the first comparison.
 package enum RedirectFilter {
-    /// Where a jump leads.
+    /// Targets of jumps.
     private enum Label { case alternate, six, mapped, four, address, pass, drop }
     private enum Line {
         case at(Label)

@@ -26,7 +26,7 @@ struct CapturePlan: Sendable {
         if case .live(let camera, _) = kind { camera } else { nil }
     }
 
-    /// What may be wrong if its elements do not link.
+    /// The property to check if its elements do not link, as the end of an error.
     var remedy: String {
         switch kind {
         case .testPattern(_?), .description(_, _?): " Check capture-caps."

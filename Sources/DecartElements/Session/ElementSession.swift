@@ -51,7 +51,7 @@ final class ElementSession: @unchecked Sendable {
         let hasDialled = Atomic(false)
         let hasJoinedRoom = Atomic(false)
 
-        // What leaves is released behind the lock.
+        // A removed media path is released after the lock.
         func remove(_ id: PathID) { _ = state.withLock { $0.all.removeValue(forKey: id) } }
         func removeAll() { _ = state.withLock { exchange(&$0.all, with: [:]) } }
     }

@@ -8,7 +8,7 @@ import RTP
 import Synchronization
 import WebRTCTransport
 
-/// What the element watches once a second while a session runs.
+/// State of the checks that the element makes once a second while a session runs.
 // @unchecked: only the session's queue uses it.
 final class SessionWatch: @unchecked Sendable {
     fileprivate var sending = SendWatch()

@@ -31,7 +31,6 @@ public struct RealtimeModel: Sendable, Hashable, RawRepresentable, ExpressibleBy
     public static let lucyVtonLatest: RealtimeModel = "lucy-vton-latest"
 
     /// A retired model, which the service may refuse.
-    // Retired models, which the service may refuse.
     public static let lucyVton2: RealtimeModel = "lucy-vton-2"
     /// A retired model, which the service may refuse.
     public static let lucyVton3: RealtimeModel = "lucy-vton-3"

@@ -5,7 +5,7 @@ internal import CGStreamer
 package struct ByteMeta: Sendable {
     fileprivate let name: String
 
-    /// - Parameter name: Of the meta in this process, registered once.
+    /// - Parameter name: under which the meta is registered, once in the process.
     package init(name: String) {
         self.name = name
         kit_attachment_register(name)

@@ -32,7 +32,7 @@ package final class AudioInput: @unchecked Sendable {
         var isComing = false
     }
     private let state = StateLock(State())
-    /// Of the samples behind the elements.
+    /// Segment and channels of the converted samples.
     private var format: (segment: Event?, channels: Int) = (nil, 1)
     private let deliver: @Sendable (AudioFrame) -> Void
 

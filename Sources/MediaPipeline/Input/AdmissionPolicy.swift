@@ -221,7 +221,7 @@ package struct AdmissionPolicy<Frame: Sendable>: Sendable {
         return arrival
     }
 
-    /// What a frame of an input that is not live does at the gate.
+    /// The decision about a frame of an input that is not live.
     package enum Turn: Sendable {
         /// This frame is next: a kept one, which is earlier, or the one at hand.
         case next(Arrival)

@@ -244,7 +244,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     }
 
     private func removeElements() {
-        // What they report while they are taken out is no new failure.
+        // An error of elements that are being removed is no failure of the new decoder.
         let elements = shared.withLock { shared in
             shared.hasFailed = true
             return shared.elements

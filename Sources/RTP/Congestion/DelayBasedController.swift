@@ -63,7 +63,8 @@ package struct DelayBasedController: Sendable {
         estimate = min(estimate, Self.backOff * delivered)
     }
 
-    /// Takes over what a probe has shown the path to carry; `isFull`: and no more.
+    /// Takes over the rate, bit/s, that a probe has shown the path to carry.
+    /// - Parameter isFull: it carries no more.
     package mutating func prove(_ rate: Double, isFull: Bool) {
         guard rate > estimate else { return }
         if let known = capacity, rate / 1000 > known + Self.change(of: known) { capacity = isFull ? rate / 1000 : nil }
