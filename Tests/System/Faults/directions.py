@@ -5,8 +5,10 @@ import time
 import netlab  # noqa: F401 the rows need its networks
 from session import long, row
 
-# Packets that come from the client; of those, SRTP and SRTCP (RFC 7983), and those that are longer than a tunnel takes.
+# Packets that come from the client, and those for it; of the first, SRTP and SRTCP (RFC 7983), and those that are longer
+# than a tunnel takes.
 UP = 'iifname "r0" meta l4proto udp'
+DOWN = 'oifname "r0" meta l4proto udp'
 MEDIA = f"{UP} @th,64,2 2"
 LONG = f"{UP} meta length > 1200"
 ROOM = ("transport=livekit", ("--transport", "livekit"))

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 
+import directions
 import netlab
 import renewals
 import session
@@ -53,6 +54,9 @@ def choose(rng, lab, service, client, in_room):
         Fault("F7 nothing passes", lab.drop, lab.heal, rng.uniform(7, 12), ANY, same=None),
         Fault("F10 TCP dropped", lambda: lab.drop("meta l4proto tcp"), lab.heal, 12, ANY, same=None),
         Fault("F9 UDP dropped", lambda: lab.drop("meta l4proto udp"), lab.heal, rng.uniform(7, 10), ANY, same=None),
+        Fault("F30 uplink dead", lambda: lab.drop(directions.UP), lab.heal, rng.uniform(2, 12), ANY, same=None),
+        Fault("F30 downlink dead", lambda: lab.drop(directions.DOWN), lab.heal, rng.uniform(2, 12), ANY, same=None),
+        Fault("F30 media up dropped", lambda: lab.drop(directions.MEDIA), lab.heal, rng.uniform(2, 12), ANY, same=None),
         Fault("F11 another address", lambda: lab.move_client(address), bound=2 + wait + CONNECT,
               same=None),
         Fault("F13 stopped", client.pause, client.resume, rng.uniform(2, 10), wait + CONNECT + 1, same=None),
