@@ -64,6 +64,7 @@ final class CameraSwitch: @unchecked Sendable {
     private let state = StateLock(State())
     /// Captures made so far.
     private var count = 0
+    private let latest = LatestFrameTime()
     private let queue = SerialQueue(label: "decart-camera")
     private let host: Host
     /// Timeout for a camera's first frame.
@@ -96,6 +97,7 @@ final class CameraSwitch: @unchecked Sendable {
     /// Called in READY to PAUSED, before the parent class. Throws the error to post.
     func start() throws(ElementProblem) {
         if isAutomatic { watchDevices() }
+        latest.value = -1
         let wantsCapture = state.withLock { state in
             state.isUp = true
             return state.wantsCapture
@@ -241,7 +243,7 @@ final class CameraSwitch: @unchecked Sendable {
 
     private func make(_ plan: CapturePlan) throws(ElementProblem) -> Capture {
         count &+= 1
-        let capture = try Capture(plan, number: count)
+        let capture = try Capture(plan, number: count, latest: latest)
         do throws(GStreamerError) {
             try capture.attach(
                 to: host.element, selector: host.selector, onFirst: { [weak self] in self?.arrived($0) },

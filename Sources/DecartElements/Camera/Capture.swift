@@ -45,7 +45,17 @@ struct CapturePlan: Sendable {
     }
 }
 
-// @unchecked: elements, pads and the mutex lock themselves; `silence` belongs to the switch's queue, `isMoved` to the streaming
+/// Running time of the latest frame of all sources of an element, ns; negative before the first one.
+final class LatestFrameTime: Sendable {
+    private let time = Atomic<Int64>(-1)
+
+    var value: Int64 {
+        get { time.load(ordering: .relaxed) }
+        set { time.store(newValue, ordering: .relaxed) }
+    }
+}
+
+// @unchecked: elements, pads and the mutex lock themselves; `silence` belongs to the switch's queue, `offset` to the streaming
 // thread.
 final class Capture: @unchecked Sendable {
     let plan: CapturePlan
@@ -57,11 +67,13 @@ final class Capture: @unchecked Sendable {
     private let frames = Atomic<UInt64>(0)
     private let isMarkedLost = Atomic(false)
     private var silence = SilenceWatch()
-    private var isMoved = false
+    private let latest: LatestFrameTime
+    /// How far the pad's offset moves the source's time line, ns.
+    private var offset: Int64 = 0
 
     /// - Parameter number: makes the bin's name unique in the element, for logs and graphs.
-    init(_ plan: CapturePlan, number: Int) throws(ElementProblem) {
-        self.plan = plan
+    init(_ plan: CapturePlan, number: Int, latest: LatestFrameTime) throws(ElementProblem) {
+        (self.plan, self.latest) = (plan, latest)
         bin = Bin(name: "capture-\(number)")
         do throws(GStreamerError) {
             let chain = try Self.chain(plan)
@@ -122,7 +134,7 @@ final class Capture: @unchecked Sendable {
             guard let self else { return .drop }
             switch item {
             case .buffer(let buffer):
-                if !self.hasDelivered, self.isBehind(buffer, own, element.unowned) { return .drop }
+                guard self.isInTime(buffer, own, element.unowned) else { return .drop }
                 if self.frames.wrappingAdd(1, ordering: .relaxed).oldValue == 0 { onFirst(self) }
                 return .pass
             case .event(let event): return event.kind == .eos && !onEnd(self) ? .drop : .pass
@@ -146,14 +158,21 @@ final class Capture: @unchecked Sendable {
         bin.setLockedState(false)
     }
 
-    /// A source that is not live starts at its own time zero, even if the pipeline has been playing for long: moves its
-    /// time line to the present, with a pad offset. Returns true if it did so; the frame still has its old time then.
-    private func isBehind(_ buffer: Buffer, _ pad: Pad, _ element: Element) -> Bool {
-        guard plan.camera == nil, let now = element.currentRunningTime,
-            let time = buffer.pts.flatMap({ pad.stickySegment?.runningTime(of: $0) }),
-            now > time &+ 2_000_000_000, !exchange(&isMoved, with: true)
-        else { return false }
-        pad.setOffset(Int64(clamping: now &- time))
+    /// A source that is not live starts at its own time zero, even if the pipeline has been playing for long or had frames
+    /// of another source: moves its time line to the present, with the pad's offset. The frame that shows this is dropped,
+    /// because it still has its old time.
+    private func isInTime(_ buffer: Buffer, _ pad: Pad, _ element: Element) -> Bool {
+        guard let running = buffer.pts.flatMap({ pad.stickySegment?.runningTime(of: $0) }) else { return true }
+        let (time, last) = (Int64(clamping: running), latest.value)
+        if plan.camera == nil, !hasDelivered, offset == 0,
+            let now = element.currentRunningTime.map(Int64.init(clamping:)),
+            time <= last || time < now &- 2_000_000_000
+        {
+            offset = max(now, last) &- time
+            pad.setOffset(offset)
+            return false
+        }
+        latest.value = time &+ offset
         return true
     }
 

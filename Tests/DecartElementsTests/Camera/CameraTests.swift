@@ -117,9 +117,31 @@ extension ElementTests {
                     #expect(preview.waitForFrames(18))
                 }
                 #expect(again > .milliseconds(700), "18 frames of 50 ms each took \(again)")
-                #expect(preview.seen.read { zip($0.stamps, $0.stamps.dropFirst()).allSatisfy { $0 < $1 } })
+                #expect(preview.hasRisingStamps)
                 #expect(pipeline.waitForFrames(5))
                 #expect(standIn.sessions.count == 1)
+            }
+        }
+
+        /// Such a source begins at its own time zero again; the stream goes on.
+        @Test func timesRiseOverAChangeOfTheSource() throws {
+            let source = TransformPipeline.source("is-live=false")
+            try TransformPipeline.run(with: {
+                try .camera($0, "source=\"\(source)\"", prompt: "film noir", preview: true)
+            }) { pipeline, _ in
+                let preview = FrameWatch(
+                    try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
+                pipeline.play()
+                #expect(preview.waitForFrames(3))
+                pipeline.transform.emit("stop-capture")
+                pipeline.transform.emit("start-capture")
+                #expect(preview.waitForFrames(3))
+                let flipped = "\(source) ! videoflip video-direction=horiz"
+                let mirrored = try Reference.input().mirrored
+                pipeline.transform.set("source", flipped)
+                #expect(preview.wait(for: mirrored))
+                #expect(preview.waitForFrames(3))
+                #expect(preview.hasRisingStamps)
             }
         }
 

@@ -52,6 +52,10 @@ final class FrameWatch: @unchecked Sendable {
         return seen.wait { $0.count >= target }
     }
 
+    var hasRisingStamps: Bool {
+        seen.read { zip($0.stamps, $0.stamps.dropFirst()).allSatisfy { $0 < $1 } }
+    }
+
     /// Returns the longest time without a frame since `start`.
     func longestGap(since start: ContinuousClock.Instant) -> Duration {
         let times = seen.read(\.times).filter { $0 >= start }
