@@ -6,7 +6,7 @@ internal import Glibc
 /// The kernel keeps an open file, not its number, in the instance, and GLib names numbers only. So each difference makes a
 /// new instance, and so does a second: a number that was closed and opened again meanwhile does not stay unnoticed.
 struct DescriptorPoller {
-    private static let fewest = 32
+    private static let fewest = 8
     private static let longest: gint64 = 1_000_000
 
     private var instance: CInt = -1

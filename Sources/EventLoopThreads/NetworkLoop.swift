@@ -12,14 +12,16 @@ final class NetworkLoop: @unchecked Sendable {
     private let owner = Atomic<pthread_t>(0)
     private let pending = Mutex<[@Sendable () -> Void]>([])
     private let timers = NetworkTimers()
-    /// Media and timers may make libnice attach a source to this thread, of which GLib does not wake it, µs.
-    private static let longestShortCut: Int = 5_000
+    /// After media or timers, µs: they may do what GLib has to see, and this class does not know of.
+    private static let longestShortCut: Int = 50_000
 
     // MARK: The loop's own thread
     private var readers: [CInt: () -> Bool] = [:]
     private var descriptors = [GPollFD](repeating: GPollFD(), count: 64)
     private var poller = DescriptorPoller()
     private var sockets = SocketPoller()
+    /// GLib has to look at its sources: it does not wake the thread that attaches one.
+    private var mustDispatch = false
 
     var context: OpaquePointer? { storedContext.load(ordering: .acquiring).map { OpaquePointer($0) } }
 
@@ -53,6 +55,9 @@ final class NetworkLoop: @unchecked Sendable {
     }
 
     func setReader(_ descriptor: CInt, _ read: (() -> Bool)?) { readers[descriptor] = read }
+
+    /// Call it on the loop's own thread in front of what may attach a source.
+    func sourcesMayChange() { mustDispatch = true }
 
     /// Call after a descriptor is closed, because the next one may have its number.
     func descriptorsChange() { poller.forget() }
@@ -107,6 +112,7 @@ final class NetworkLoop: @unchecked Sendable {
         var now = Self.now
         var end = timeout < 0 ? Int.max : now + Int(timeout) * 1000
         var hasRun = false
+        mustDispatch = false
         repeat {
             let due = hasWork ? now : min(end, timers.nextDue ?? end)
             let isReady = poller.wait(polled, Self.milliseconds(until: due, now)) > 0
@@ -114,7 +120,7 @@ final class NetworkLoop: @unchecked Sendable {
             now = Self.now
             let hasFired = timers.fire(now: now)
             // Work that was queued is most often about libnice's sources.
-            if runWork() || !isDone { return }
+            if runWork() || !isDone || mustDispatch { return }
             if !hasRun, isReady || hasFired {
                 hasRun = true
                 end = min(end, now + Self.longestShortCut)

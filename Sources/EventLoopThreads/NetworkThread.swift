@@ -92,6 +92,9 @@ package final class NetworkThread: Sendable {
 
     package var isCurrent: Bool { loop.isCurrent }
 
+    /// Call it in front of what may attach a source to `context`. Any thread: GLib wakes the loop where another one does it.
+    package func sourcesMayChange() { if isCurrent { loop.sourcesMayChange() } }
+
     /// GLib's monotonic time, µs.
     package static var now: Int { NetworkLoop.now }
 

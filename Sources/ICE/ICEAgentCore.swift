@@ -64,7 +64,12 @@ final class ICEAgentCore: @unchecked Sendable {
     private let network: NetworkThread
     private var configuration: ICEConfiguration
     /// Holds one reference, released at the end of `finishClose`.
-    private let agent: OpaquePointer
+    private let ownAgent: OpaquePointer
+    /// For libnice, whose functions attach sources to the network thread's context.
+    private var agent: OpaquePointer {
+        network.sourcesMayChange()
+        return ownAgent
+    }
     private let stream: UInt32
     private var onEvent: (@Sendable (ICEEvent) -> Void)?
     private var onDatagram: (@Sendable (UnsafeMutableRawBufferPointer) -> Void)?
@@ -135,7 +140,7 @@ final class ICEAgentCore: @unchecked Sendable {
         }
         localCredentials = ICECredentials(
             usernameFragment: String(cString: fragment), password: String(cString: password))
-        self.agent = agent
+        ownAgent = agent
         self.stream = stream
         self.configuration = configuration
         self.network = network
