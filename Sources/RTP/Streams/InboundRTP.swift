@@ -314,7 +314,7 @@ package struct InboundRTP {
         }
         if !compound.isEmpty { act(.rtcp(compound)) }
         // Participants whose reports coincide would stay so (RFC 3550 6.3.1).
-        let varied = reportInterval * Double.random(in: 0.75...1.25, using: &random)
+        let varied = reportInterval * (0.75 + Double(random.next() % 512) / 1024)
         nextReport = now + (areReportsReduced && recorder.isEmpty ? Self.reducedReportInterval : varied)
     }
 

@@ -55,11 +55,11 @@ struct InboundStream {
     private var spacing: RunningTime = 20_000_000
     /// The running time of the packets that arrived together.
     private var arrival: Int64?
-    /// The latest packet, and the longest of the latest times between two packets of one frame.
+    /// The latest packet, and the longest of the latest times between two packets of one frame, µs.
     private var latest: (timestamp: UInt32, arrival: Duration)?
-    private var packetGap = Duration.zero
-    private static var shortestTail: Duration { .milliseconds(8) }
-    private static var longestTail: Duration { .milliseconds(100) }
+    private var packetGap: Int64 = 0
+    private static var shortestTail: Int64 { 8_000 }
+    private static var longestTail: Int64 { 100_000 }
 
     init(_ kind: MediaKind, _ storage: any PacketStorage.Type) {
         (self.kind, self.storage) = (kind, storage)
@@ -154,12 +154,13 @@ struct InboundStream {
     /// Learns how far the packets of a frame are apart. If the next one does not come, the last of the frame may be lost.
     private mutating func expectRest(of received: Received, _ now: Duration) {
         if let latest, latest.timestamp == received.timestamp {
-            let gap = now - latest.arrival
+            let gap = max((now - latest.arrival).inMicroseconds, 0)
             packetGap = gap > packetGap ? gap : packetGap - (packetGap - gap) / 64
         }
         latest = (received.timestamp, now)
         guard !received.endsFrame else { return }
-        buffer.expectNext(within: min(max(packetGap * 2, Self.shortestTail), Self.longestTail), now: now)
+        let tail = min(max(2 * min(packetGap, Self.longestTail), Self.shortestTail), Self.longestTail)
+        buffer.expectNext(within: .microseconds(tail), now: now)
     }
 
     /// - Returns: the packets to request again.

@@ -6,6 +6,8 @@ package struct PlayoutDelay: Sendable {
         var lateness: RunningTime
     }
     private var samples: [Sample] = []
+    /// Of the samples that count, in order: kept, so that a frame allocates nothing.
+    private var recent: [RunningTime] = []
     /// Where the next sample goes.
     private var place = 0
     private let kind: MediaKind
@@ -52,7 +54,11 @@ package struct PlayoutDelay: Sendable {
         if samples.count < maximumSamples { samples.append(sample) } else { samples[place] = sample }
         place = (place + 1) % maximumSamples
         // The running time may be set back.
-        let recent = samples.filter { $0.time <= now && now &- $0.time <= Self.window }.map(\.lateness).sorted()
+        recent.removeAll(keepingCapacity: true)
+        for sample in samples where sample.time <= now && now &- sample.time <= Self.window {
+            recent.append(sample.lateness)
+        }
+        recent.sort()
         let usual = recent[min(Int(Double(recent.count) * share), recent.count - 1)]
         if kind == .video { note(sample, usual) }
         target = max(usual, latenessOfStops)
