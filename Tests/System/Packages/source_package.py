@@ -2,7 +2,7 @@
 """Builds the source package of `scripts/package --source` in a fresh Debian 13 by its own Swift, without a network.
 
 For scripts/verify, after the other checks of packages, whose results it replaces. As README has it: `apt-get build-dep`, then
-dpkg-buildpackage; then the packages' own test, and the Swift tests. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Needs root for
+dpkg-buildpackage; then the packages' own test, and the Swift tests; in a second system demo.sh. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Needs root for
 the namespace, and a commit without changes.
 """
 
@@ -18,18 +18,25 @@ LIMIT = 3600  # s, for a build from nothing
 NAME = "the source package in Debian 13"
 
 
+def unpacked(folder):
+    """A new system with the source package in /src/tree."""
+    os.makedirs(f"{folder}/src")
+    system = System("trixie", folder)
+    for file in glob.glob(f"{RESULTS}/*.dsc") + glob.glob(f"{RESULTS}/*.tar.gz"):
+        shutil.copy(file, f"{folder}/src")
+    system.must("apt-get update && apt-get install dpkg-dev && dpkg-source --no-check -x *.dsc tree", network=True,
+                limit=900, where="/src")
+    return system
+
+
 def build(folder):
     packed = subprocess.run([f"{REPO}/scripts/package", "--source"], stdin=subprocess.DEVNULL,
                             capture_output=True, text=True, timeout=600)
     report("scripts/package --source", packed.returncode and packed.stdout + packed.stderr)
     if packed.returncode:
         return
-    system = System("trixie", folder)
-    os.makedirs(f"{folder}/src")
-    for file in glob.glob(f"{RESULTS}/*.dsc") + glob.glob(f"{RESULTS}/*.tar.gz"):
-        shutil.copy(file, f"{folder}/src")
-    system.must("apt-get update && apt-get install dpkg-dev && dpkg-source --no-check -x *.dsc tree", network=True,
-                limit=900, where="/src")
+    demonstrate(unpacked(f"{folder}/demo"), f"{folder}/demo/src/tree/demo")
+    system = unpacked(f"{folder}/packages")
     system.must("apt-get build-dep -P nocheck ./", network=True, limit=1800, where="/src/tree")
     # A home that does not exist, as Debian's build machines have it.
     status, output = system.run("HOME=/nonexistent dpkg-buildpackage -b -us -uc -Pnocheck",
@@ -51,6 +58,12 @@ def build(folder):
     status, output = system.run("ulimit -c 0; mkdir .build/test; scripts/run_tests.py --swift --folder .build/test",
                                 limit=LIMIT, where="/src/tree")
     report("the Swift tests pass with Debian's Swift", status and output.rpartition("Failed (")[2][:1000])
+
+
+def demonstrate(system, results):
+    status, output = system.run("pipelines/demo.sh --install", network=True, limit=LIMIT, where="/src/tree")
+    left = glob.glob(f"{results}/before-after-*.png") + glob.glob(f"{results}/*.webm")
+    report("demo.sh --install in Debian 13", status and output[-400:] or len(left) != 3 and f"it left {left}")
 
 
 def main():
