@@ -97,7 +97,7 @@ final class CameraSwitch: @unchecked Sendable {
     /// Called in READY to PAUSED, before the parent class. Throws the error to post.
     func start() throws(ElementProblem) {
         if isAutomatic { watchDevices() }
-        latest.value = -1
+        latest.reset()
         let wantsCapture = state.withLock { state in
             state.isUp = true
             return state.wantsCapture

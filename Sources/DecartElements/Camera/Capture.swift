@@ -45,14 +45,26 @@ struct CapturePlan: Sendable {
     }
 }
 
-/// Running time of the latest frame of all sources of an element, ns; negative before the first one.
+/// Running time of the latest frame of all sources of an element, ns; negative before the first one, and after the
+/// pipeline's running time has gone back.
 final class LatestFrameTime: Sendable {
-    private let time = Atomic<Int64>(-1)
-
-    var value: Int64 {
-        get { time.load(ordering: .relaxed) }
-        set { time.store(newValue, ordering: .relaxed) }
+    private struct State {
+        var clock = RunningClock()
+        var time: Int64 = -1
     }
+    private let state = Mutex(State())
+
+    func reset() { state.withLock { $0 = State() } }
+
+    /// - Parameter now: the present running time.
+    func value(at now: ClockTime?) -> Int64 {
+        state.withLock { state in
+            if let now, state.clock.follow(now) { state.time = -1 }
+            return state.time
+        }
+    }
+
+    func set(_ time: Int64) { state.withLock { $0.time = time } }
 }
 
 // @unchecked: elements, pads and the mutex lock themselves; `silence` belongs to the switch's queue, `offset` to the streaming
@@ -163,16 +175,16 @@ final class Capture: @unchecked Sendable {
     /// because it still has its old time.
     private func isInTime(_ buffer: Buffer, _ pad: Pad, _ element: Element) -> Bool {
         guard let running = buffer.pts.flatMap({ pad.stickySegment?.runningTime(of: $0) }) else { return true }
-        let (time, last) = (Int64(clamping: running), latest.value)
-        if plan.camera == nil, !hasDelivered, offset == 0,
-            let now = element.currentRunningTime.map(Int64.init(clamping:)),
+        let (time, present) = (Int64(clamping: running), element.currentRunningTime)
+        let last = latest.value(at: present)
+        if plan.camera == nil, !hasDelivered, offset == 0, let now = present.map(Int64.init(clamping:)),
             time <= last || time < now &- 2_000_000_000
         {
             offset = max(now, last) &- time
             pad.setOffset(offset)
             return false
         }
-        latest.value = time &+ offset
+        latest.set(time &+ offset)
         return true
     }
 

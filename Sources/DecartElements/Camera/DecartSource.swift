@@ -86,9 +86,14 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
         } catch { buildError = error }
         guard let source else { return }
         handle.unowned.add(source)
-        // Frames sent before EOS still come back, so the preview ends when the output does.
-        source.addProbe(.downstreamEvent) { [weak self] item in
-            if case .event(let event) = item, event.kind == .eos { self?.state.withLock(\.preview)?.end() }
+        // Frames sent before EOS still come back, so the preview ends when the output does. A flush undoes the EOS of both.
+        source.addProbe([.downstreamEvent, .flushEvent]) { [weak self] item in
+            guard case .event(let event) = item else { return .pass }
+            switch event.kind {
+            case .eos: self?.state.withLock(\.preview)?.end()
+            case .flushStop: self?.state.withLock(\.preview)?.resume()
+            default: break
+            }
             return .pass
         }
     }

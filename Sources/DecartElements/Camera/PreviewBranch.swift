@@ -6,7 +6,7 @@ import GStreamerKit
 import MediaPipeline
 import Synchronization
 
-// @unchecked: elements and pads lock themselves.
+// @unchecked: elements and pads lock themselves; `hasEnded` belongs to the queue's thread.
 final class PreviewBranch: @unchecked Sendable {
     let pad: Pad
     private let queue: Element
@@ -16,6 +16,10 @@ final class PreviewBranch: @unchecked Sendable {
     private let entry = Pad(name: "preview_in", direction: .sink)
     /// The consumer has not taken a frame: a flush takes the segment from it.
     private let needsStream = Atomic(false)
+    /// EOS has left.
+    private var hasEnded = false
+    /// The output's EOS was undone, and so is that of the preview in front of its next frame.
+    private let isResumed = Atomic(false)
 
     init(element: ElementHandle, tee: Element) throws(GStreamerError) {
         self.tee = tee
@@ -30,6 +34,7 @@ final class PreviewBranch: @unchecked Sendable {
         else { throw GStreamerError(.linkFailed, "the preview has no pads") }
         (self.pad, self.branch) = (pad, branch)
         bin.add(queue)
+        sink.answerSerializedQueries()
         source.dropFramesOfOtherCaps()
         connect()
         entry.setActive(true)
@@ -50,7 +55,11 @@ final class PreviewBranch: @unchecked Sendable {
         }
         // One that the consumer does not take would be an error of the queue's with the next frame.
         self.entry.setEventFunction { [weak self] event in
-            if event.kind == .gap { self?.restoreStream() }
+            switch event.kind {
+            case .gap: self?.restoreStream()
+            case .eos: self?.hasEnded = true
+            default: break
+            }
             pad.push(event)
             return .handled(true)
         }
@@ -63,11 +72,24 @@ final class PreviewBranch: @unchecked Sendable {
 
     /// In front of a frame, on the queue's thread. `entry` has the events of the stream also if the pad could not take them.
     private func restoreStream() {
+        if hasEnded, isResumed.exchange(false, ordering: .relaxed) {
+            // Sinks take nothing behind EOS without a flush. This one keeps the consumer's running time.
+            pad.push(Event.flushStart())
+            pad.push(Event.flushStop(resetTime: false))
+            hasEnded = false
+            needsStream.store(true, ordering: .relaxed)
+        }
         if needsStream.exchange(false, ordering: .relaxed) || pad.lacksSegment { pad.repeatStream(of: entry) }
     }
 
     /// Sends EOS after the queued frames.
-    func end() { queue.staticPad("sink")?.send(Event.eos()) }
+    func end() {
+        isResumed.store(false, ordering: .relaxed)
+        queue.staticPad("sink")?.send(Event.eos())
+    }
+
+    /// Undoes EOS once frames come.
+    func resume() { isResumed.store(true, ordering: .relaxed) }
 
     func remove(from bin: Bin) {
         if let sink = queue.staticPad("sink") { branch.unlink(sink) }

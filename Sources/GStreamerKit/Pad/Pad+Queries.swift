@@ -32,6 +32,20 @@ extension Pad {
             }, nil, nil)
     }
 
+    /// For the sink pad of a queue whose consumer may stand still: a serialized query waits for the queue's thread. ALLOCATION
+    /// has an answer without offers, and others are refused.
+    package func answerSerializedQueries() {
+        gst_pad_add_probe(
+            pad,
+            GstPadProbeType(GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM.rawValue | GST_PAD_PROBE_TYPE_PUSH.rawValue),
+            { _, info, _ in
+                guard let query = info?.pointee.data?.assumingMemoryBound(to: GstQuery.self),
+                    gst_query_type_get_flags(query.pointee.type).rawValue & GST_QUERY_TYPE_SERIALIZED.rawValue != 0
+                else { return GST_PAD_PROBE_OK }
+                return query.pointee.type == GST_QUERY_ALLOCATION ? GST_PAD_PROBE_HANDLED : GST_PAD_PROBE_DROP
+            }, nil, nil)
+    }
+
     // MARK: A stream that goes on behind a flush
 
     /// A flush has taken the SEGMENT event from the peer, and from this pad too if it came from downstream. GStreamer

@@ -1,3 +1,4 @@
+import CGStreamer
 import GStreamerKit
 import StandInServer
 import TestSupport
@@ -69,6 +70,7 @@ extension ElementTests {
         @Test func aPreviewThatStandsStillHoldsNobodyUp() throws {
             try TransformPipeline.run(with: { try .camera($0, CameraTests.still, prompt: "film noir", preview: true) })
             { pipeline, _ in
+                let cropped = try Reference.frame(Self.once(320, 176) + " ! videocrop right=160 bottom=88")
                 let pad = try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink"))
                 let isHeld = Watched(true)
                 let count = Watched(0)
@@ -81,7 +83,45 @@ extension ElementTests {
                 }
                 pipeline.play()
                 #expect(pipeline.waitForFrames(10))
+                // Another format, and so another question to the consumer, which has no time for it.
+                pipeline.transform.set("crop", GValueBox("0,0,160,88"))
+                #expect(pipeline.waitForFrames(3))
+                pipeline.transform.set("mirror", "on")
+                #expect(pipeline.waitForFrame(cropped.mirrored.applying(prompt: "film noir"), within: 8))
                 isHeld.change { $0 = false }
+            }
+        }
+
+        /// A source that has ended is replaced.
+        @Test func thePreviewGoesOnBehindEOS() throws {
+            let source = TransformPipeline.source("is-live=true num-buffers=20")
+            try TransformPipeline.run(with: { try .camera($0, "source=\"\(source)\"", preview: true) }) { pipeline, _ in
+                let preview = try watch(pipeline)
+                pipeline.play()
+                for tail in [" ! identity", " ! queue", ""] {
+                    #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
+                    pipeline.transform.set("source", (tail.isEmpty ? TransformPipeline.liveSource : source) + tail)
+                    #expect(preview.waitForFrames(8))
+                }
+                #expect(pipeline.waitForFrames(3))
+                #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        /// The running time has gone back since the last frame.
+        @Test func theTimesFollowTheRunningTime() throws {
+            try TransformPipeline.run(with: { try .camera($0, CameraTests.still, preview: true) }) { pipeline, _ in
+                let preview = try watch(pipeline)
+                pipeline.play()
+                #expect(preview.seen.wait { $0.stamps.last ?? 0 > 3_000_000_000 })
+                pipeline.transform.emit("stop-capture")
+                pipeline.pipeline.setState(.paused)
+                gst_element_set_start_time(pipeline.pipeline.raw.assumingMemoryBound(to: GstElement.self), 0)
+                pipeline.play()
+                let count = preview.seen.read(\.stamps).count
+                pipeline.transform.emit("start-capture")
+                #expect(preview.waitForFrames(3))
+                #expect(preview.seen.wait { $0.stamps.dropFirst(count).contains { $0 < 2_500_000_000 } })
             }
         }
 
