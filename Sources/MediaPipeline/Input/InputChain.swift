@@ -25,6 +25,8 @@ package final class InputChain: @unchecked Sendable {
     private let order = FrameLine<EncoderFrame>()
     /// Counts changes of the frames that are sent; the tolerance is above the noise of a camera.
     package let motion = MotionMeter(tolerance: 24)
+    /// For the thread that delivers the frames, of which there is one at a time (`FrameLine`).
+    private var sight = MotionMeter.Sight()
     /// Time for which the queue's thread has worked.
     let busy = BusyTime()
 
@@ -304,6 +306,9 @@ package final class InputChain: @unchecked Sendable {
             return frame
         }
     }
+
+    /// Looks at a frame that is sent, on the thread that delivers it.
+    func watch(_ frame: Buffer, _ video: VideoInfo) { motion.add(frame, video, now: MonotonicTime.now, to: &sight) }
 
     private func countBusy() {
         if let began = conversion.began.take() { busy.add(MonotonicTime.now - began) }

@@ -201,7 +201,7 @@ package final class VideoSendBranch: SendBranch, @unchecked Sendable {
             encoder.setSize(width: frame.size.width, height: frame.size.height)
             pushCaps(on: entry, frame.size)
         }
-        if let video = delivery.video { input.motion.add(frame.buffer, video, now: MonotonicTime.now) }
+        if let video = delivery.video { input.watch(frame.buffer, video) }
         let source =
             if let layout = delivery.layout {
                 frame.buffer.inDefaultLayout(layout.video, from: layout.pool)

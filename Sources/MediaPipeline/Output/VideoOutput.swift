@@ -191,6 +191,7 @@ package final class VideoOutput: @unchecked Sendable {
         nonisolated(unsafe) var caps: Caps?
         nonisolated(unsafe) var requests = Throttle(.milliseconds(300))
         nonisolated(unsafe) var keyframes = KeyframeInterval()
+        nonisolated(unsafe) var sight = MotionMeter.Sight()
         input.setEventFunction { event in
             guard let own = event.caps else { return .handled(true) }
             (video, caps) = (VideoInfo(caps: own), own.first?.name == "video/x-raw" ? nil : own)
@@ -199,7 +200,7 @@ package final class VideoOutput: @unchecked Sendable {
         input.setChainFunction { [weak self, own = input.unowned] buffer in
             onFrame()
             let format = video.map { OutputFormat(width: $0.width, height: $0.height) }
-            if let video, caps == nil { self?.motion.add(buffer, video, now: MonotonicTime.now) }
+            if let video, caps == nil { self?.motion.add(buffer, video, now: MonotonicTime.now, to: &sight) }
             let frame = Frame(buffer: buffer, caps: caps)
             let time = self?.element.unowned.currentRunningTime
             let isDelta = caps != nil && buffer.isDeltaUnit
