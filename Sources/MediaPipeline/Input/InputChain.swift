@@ -321,7 +321,8 @@ package final class InputChain: @unchecked Sendable {
         let isTaken = order.pass({ frame(blackFrames, processing) }) { frame in
             var (isLeftOut, isSent) = (false, false)
             // A closed media path may still have its delivery here while another one continues.
-            for delivery in deliveries.read(\.self) where gate.isOpen(path: delivery.key) {
+            let open = gate.snapshot.open
+            for delivery in deliveries.read(\.self) where open.contains(delivery.key) {
                 let takes = delivery.value(frame)
                 guard delivery.key != .raw else { continue }
                 (isLeftOut, isSent) = (isLeftOut || !takes, isSent || takes)
@@ -339,7 +340,7 @@ package final class InputChain: @unchecked Sendable {
         blackFrames.start { [weak self] in
             // The element still exists while the gate is open: stopping it closes the gate and then waits for this
             // handler.
-            guard let self, self.gate.isOpen else { return }
+            guard let self, self.gate.snapshot.isOpen else { return }
             let element = element.retained
             let size = self.target.withLock(\.size)
             let now = element.currentRunningTime
