@@ -15,7 +15,7 @@ import Testing
     private func playing(path: Bool = true) -> Policy {
         var policy = Policy()
         policy.playing = true
-        if path { _ = policy.open(path: 1) }
+        if path { policy.handle(.opened(1)) }
         return policy
     }
 
@@ -25,9 +25,9 @@ import Testing
         policy.isWithheld = true
         seen.append(policy.admitLive(at: 0))
         policy.isWithheld = false
-        let wasClosed = policy.open(path: 1)
+        let wasClosed = policy.handle(.opened(1)).contains(.restartsTime)
         seen.append(policy.admitLive(at: 0))
-        let isFirst = policy.open(path: 2)
+        let isFirst = policy.handle(.opened(2)).contains(.restartsTime)
         #expect(wasClosed && !isFirst)
         policy.playing = false
         seen.append(policy.admitLive(at: 0))
@@ -52,19 +52,65 @@ import Testing
         #expect(!policy.refuses && policy.isOpen)
     }
 
+    /// A frame that waits for its time starts over with each event that may make the time another one.
+    @Test func eventsWakeThreadsThatWait() {
+        let cancelling: [Policy.Event] = [.playing(false), .clockChanged, .flushing(true), .stopping, .closing]
+        for event in cancelling {
+            var policy = playing()
+            let effects = policy.handle(event)
+            #expect(effects == [.wakes, .cancelsWait], "\(event)")
+        }
+        for event in [.flushing(false), .prepared] as [Policy.Event] {
+            var policy = playing()
+            let effects = policy.handle(event)
+            #expect(effects == [.wakes, .cancelsWait, .restartsTime], "\(event)")
+        }
+        var policy = playing(path: false)
+        let opened = [policy.handle(.opened(1)), policy.handle(.opened(2)), policy.handle(.closed(1))]
+        #expect(opened == [[.wakes, .restartsTime], .wakes, []], "the first path begins a time, others join it")
+        let streams = [policy.handle(.streamStart("a")), policy.handle(.streamStart("a")), policy.handle(.untaken)]
+        #expect(streams == [.isOtherStream, [], []])
+    }
+
+    @Test func theFirstFrameOfAStreamAsksForItsKind() {
+        var policy = playing()
+        func receive(_ index: Int, lead: Int = 0, isLive: Bool? = nil) -> Policy.Reception {
+            var arrival = Policy.Arrival(
+                at: .milliseconds(index * 40), present: ClockTime(index * 40) * Self.ms,
+                upstream: ClockTime(index * 40 + lead) * Self.ms, step: nil, frame: index)
+            return policy.receive(&arrival, isLive: isLive)
+        }
+        policy.set(framerate: (25, 1))
+        var seen = [receive(0)]
+        _ = policy.handle(.source(isLive: true, isFollower: false, isPipe: false))
+        seen += [receive(0, isLive: true), receive(1)]
+        _ = policy.handle(.source(isLive: false, isFollower: false, isPipe: nil))
+        seen += [receive(2), receive(3)]
+        let passes = Policy.Reception.live(.passes(0))
+        #expect(Array(seen.prefix(2)) == [.unknown(isAhead: false), passes])
+        #expect(Array(seen.suffix(2)) == [.paced, .paced] && policy.counters.framesIn == 4, "one frame counts once")
+    }
+
+    @Test func aNewPadIsJudgedAnew() {
+        var policy = playing()
+        policy.set(live: true, isFollower: true)
+        policy.renew()
+        #expect(policy.isLive == nil && !policy.isFollower)
+    }
+
     @Test func theLowestRateHolds() {
         func passed(_ change: (inout Policy) -> Void) -> Int {
             var policy = playing()
-            policy.set(maximumRate: 25)
+            policy.handle(.maximumRate(25))
             change(&policy)
             return (0..<50).filter { policy.admitLive(at: ClockTime($0 * 20) * Self.ms) != .refused }.count
         }
         #expect(passed { _ in } == 25)
-        #expect(passed { $0.set(carriedRate: 5, path: 1) } == 6, "one may be early")
+        #expect(passed { $0.handle(.carriedRate(5, 1)) } == 6, "one may be early")
         #expect(
             passed {
-                $0.set(carriedRate: 5, path: 1)
-                $0.set(carriedRate: nil, path: 1)
+                $0.handle(.carriedRate(5, 1))
+                $0.handle(.carriedRate(nil, 1))
             } == 25)
         #expect(passed { $0.isEncoded = true } == 50, "later frames depend on each one")
     }
@@ -122,10 +168,10 @@ import Testing
         #expect(judge(40).last == .followsClock)
         #expect(judge(0) == [.undecided, .undecided, .undecided, .asFastAsTaken, nil, nil])
         var late = playing(path: false)
-        late.beginCaps(keeps: true)
+        late.handle(.caps(keeps: true))
         late.set(isPipe: true)
         late.keep(arrival(0), bytes: 1)
-        _ = late.open(path: 1)
+        late.handle(.opened(1))
         #expect(late.isJudging && late.mayKeep, "the frames from before would delay a live input for good")
         var file = playing(path: false)
         let verdict = file.probe(arrival(0))
@@ -155,7 +201,7 @@ import Testing
         #expect(turn(policy) == "waits in PAUSED")
         policy = playing()
         #expect(turn(policy) == "7")
-        policy.beginCaps(keeps: true)
+        policy.handle(.caps(keeps: true))
         policy.keep(arrival(1), bytes: 1)
         #expect(turn(policy) == "kept 1")
         policy.isStopping = true
@@ -165,7 +211,7 @@ import Testing
     /// A pause, a flush of upstream's or another clock cancels the wait of a frame, which then takes its turn again.
     @Test func aWaitThatBeginsAgainCountsOnceForTheRateLimit() throws {
         var policy = playing()
-        policy.set(maximumRate: 5)
+        policy.handle(.maximumRate(5))
         var seen: [String] = []
         var next = arrival(0)
         next.time = 0
@@ -178,7 +224,7 @@ import Testing
         early.time = 40 * Self.ms
         let last = policy.turn(early, isProbed: false, growsWithTime: false)
         #expect(seen == ["0", "0", "0"] && described(last) == "refused" && policy.counters.framesRateLimited == 1)
-        policy.beginCaps(keeps: true)
+        policy.handle(.caps(keeps: true))
         var late = arrival(9)
         late.time = 360 * Self.ms
         policy.keep(late, bytes: 1)
@@ -192,7 +238,7 @@ import Testing
     @Test func framesAreKeptOnlyIfNothingButAPathIsMissing() {
         var policy = playing(path: false)
         #expect(!policy.mayKeep)
-        policy.beginCaps(keeps: true)
+        policy.handle(.caps(keeps: true))
         #expect(policy.mayKeep)
         policy.isWithheld = true
         #expect(!policy.mayKeep)
@@ -213,12 +259,12 @@ import Testing
     @Test func whatEndsTheStreamDropsWhatIsKept() {
         func lost(_ end: (inout Policy) -> Void) -> UInt64? {
             var policy = playing(path: false)
-            policy.beginCaps(keeps: true)
+            policy.handle(.caps(keeps: true))
             policy.keep(arrival(0), bytes: 1)
             end(&policy)
             return policy.hasKept ? nil : policy.counters.framesDropped
         }
-        #expect(lost { $0.beginCaps(keeps: true) } == 1)
+        #expect(lost { $0.handle(.caps(keeps: true)) } == 1)
         #expect(lost { $0.set(live: true, isFollower: true) } == 1)
         #expect(lost { $0.set(live: false, isFollower: false) } == nil)
         #expect(lost { $0.dropKept() } == 1)

@@ -34,7 +34,9 @@ import Testing
                 if wanted > sent { lostSeconds += step }
                 let isStopped = wanted > quota
                 work(isStopped ? 1 : min(wanted / encoding, 1), isStopped ? 1 : min(sent / decoding, 1), step)
-                if controller.frame(reading, now: now) { changes.append(controller.frameRate ?? 0) }
+                if controller.needsReading(at: now), controller.frame(reading, now: now) {
+                    changes.append(controller.frameRate ?? 0)
+                }
             }
             return changes
         }

@@ -13,9 +13,9 @@ import Testing
 
     /// A delivery may pass another frame to the line; with a lock held that would deadlock.
     @Test func aFrameMayComeWhileOneIsHandedOver() {
-        let (line, order) = (FrameLine<Int>(), Log())
+        let (line, order) = (FrameLine<Int, Int>(0), Log())
         func pass(_ frame: Int) -> Bool {
-            line.pass({ frame }) { frame in
+            line.pass({ _ in frame }) { frame, _ in
                 if frame < 4 { #expect(pass(frame + 1)) }
                 order.add(frame)
             }
@@ -25,12 +25,12 @@ import Testing
     }
 
     @Test(arguments: [false, true]) func anotherThreadDoesNotWait(clears: Bool) {
-        let (line, order) = (FrameLine<Int>(), Log())
+        let (line, order) = (FrameLine<Int, Int>(0), Log())
         let (isHeld, mayGoOn, isDone) = (
             DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
         )
         DispatchQueue.global().async {
-            let isTaken = line.pass({ 1 }) { frame in
+            let isTaken = line.pass({ _ in 1 }) { frame, _ in
                 if frame == 1 {
                     isHeld.signal()
                     #expect(mayGoOn.wait(timeout: .now() + 10) == .success)
@@ -42,7 +42,7 @@ import Testing
         }
         #expect(isHeld.wait(timeout: .now() + 10) == .success)
         for frame in 2...20 {
-            let isTaken = line.pass({ frame }) { _ in Issue.record("two threads hand frames over") }
+            let isTaken = line.pass({ _ in frame }) { _, _ in Issue.record("two threads hand frames over") }
             // The frame being delivered does not count; sixteen may wait.
             #expect(isTaken == (frame <= 17), "\(frame)")
         }
@@ -53,18 +53,49 @@ import Testing
         #expect(order.now == Array(1...8))
         if clears {
             line.clear()
-            #expect(line.pass({ 99 }) { frame in order.add(frame) })
+            #expect(line.pass({ _ in 99 }) { frame, _ in order.add(frame) })
             #expect(order.now == Array(1...8) + [99])
             return
         }
-        _ = line.pass({ 99 }) { frame in order.add(frame) }
-        _ = line.pass({ nil }) { frame in order.add(frame) }
-        _ = line.pass({ 100 }) { frame in order.add(frame) }
+        _ = line.pass({ _ in 99 }) { frame, _ in order.add(frame) }
+        _ = line.pass({ _ in nil }) { frame, _ in order.add(frame) }
+        _ = line.pass({ _ in 100 }) { frame, _ in order.add(frame) }
         #expect(order.now == Array(1...17) + [99, 100])
     }
 
     @Test func nothingToPassIsNoLoss() {
-        let line = FrameLine<Int>()
-        #expect(line.pass({ nil }) { _ in Issue.record("nothing was put in") })
+        let line = FrameLine<Int, Int>(0)
+        #expect(line.pass({ _ in nil }) { _, _ in Issue.record("nothing was put in") })
+    }
+
+    @Test func aFrameGoesToTheConsumersOfItsTime() {
+        let (line, order) = (FrameLine<Int, Int>(0), Log())
+        func pass(_ frame: Int) {
+            _ = line.pass({ _ in frame }) { frame, consumers in
+                for path in consumers.keys.sorted() where consumers[path]?(frame) == true { order.add(frame) }
+            }
+        }
+        pass(1)
+        line.set({ $0 < 4 }, path: 1)
+        pass(2)
+        line.set({ _ in true }, path: 2)
+        pass(3)
+        pass(4)
+        line.set(nil, path: 1)
+        line.set(nil, path: 2)
+        pass(5)
+        #expect(order.now == [2, 3, 3, 4])
+    }
+
+    @Test func theSourcesKnowOfEachOtherUntilTheLineIsCleared() {
+        let line = FrameLine<Int, Int>(7)
+        line.change { $0 += 1 }
+        var seen: [Int] = []
+        for _ in 0..<2 {
+            _ = line.pass({ exchange(&$0, with: 20) }) { frame, _ in seen.append(frame) }
+        }
+        line.clear()
+        _ = line.pass({ $0 }) { frame, _ in seen.append(frame) }
+        #expect(seen == [8, 20, 7])
     }
 }

@@ -237,6 +237,31 @@ import WebRTCTransport
         fed.end()
     }
 
+    /// The running time begins again with the next start, and black frames with it.
+    @Test func aStopForgetsTheTimesOfTheInput() throws {
+        GStreamerRuntime.initialise()
+        let (element, host) = try OutputHost.make()
+        let pipeline = Pipeline()
+        pipeline.add(element)
+        pipeline.setState(.playing)
+        let times = Watched<[ClockTime]>([])
+        let fed = try Fed(side: 32) { frame in times.change { $0.append(frame.runningTime ?? .max) } }
+        fed.play()
+        try fed.pushCaps("I420", 32, 32)
+        let (frame, hour) = (Buffer(size: 32 * 32 * 3 / 2), ClockTime(3600) * 1_000_000_000)
+        frame.pts = hour
+        _ = fed.source.push(frame)
+        #expect(times.wait(seconds: 30) { $0 == [hour] })
+        fed.end()
+        fed.chain.reset()
+        fed.chain.gate.set(playing: true)
+        fed.chain.setMuted(true, element: host.handle)
+        #expect(times.wait(seconds: 30) { $0.count > 1 && $0[1] < hour })
+        fed.chain.setMuted(false, element: host.handle)
+        fed.chain.finishMuting()
+        pipeline.setState(.null)
+    }
+
     /// The elements do not negotiate for frames that pass them by, and each frame that needs them is read by its own caps.
     @Test func capsThatChangeWithEveryFrame() throws {
         GStreamerRuntime.initialise()

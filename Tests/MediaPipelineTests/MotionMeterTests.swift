@@ -20,7 +20,8 @@ import Testing
         -> MotionMeter.Counts
     {
         let (meter, video) = (MotionMeter(tolerance: tolerance), try video())
-        for (index, frame) in frames.enumerated() { meter.add(frame, video, now: step * index) }
+        var sight = MotionMeter.Sight()
+        for (index, frame) in frames.enumerated() { meter.add(frame, video, now: step * index, to: &sight) }
         return meter.counts
     }
 
@@ -41,8 +42,19 @@ import Testing
 
     @Test func framesThatAreTooSmallOrDamagedAreNotCounted() throws {
         let meter = MotionMeter(tolerance: 1)
-        meter.add(frame(), try video(width: 8, height: 8), now: .zero)
-        meter.add(frame(), try video(width: 640, height: 480), now: .seconds(1))
+        var sight = MotionMeter.Sight()
+        meter.add(frame(), try video(width: 8, height: 8), now: .zero, to: &sight)
+        meter.add(frame(), try video(width: 640, height: 480), now: .seconds(1), to: &sight)
         #expect(meter.counts == MotionMeter.Counts())
+    }
+
+    @Test func eachStreamIsComparedWithItself() throws {
+        let (meter, video) = (MotionMeter(tolerance: 4), try video())
+        var sights = (MotionMeter.Sight(), MotionMeter.Sight())
+        for second in 0..<5 {
+            meter.add(frame(100), video, now: .seconds(second), to: &sights.0)
+            meter.add(frame(200), video, now: .seconds(second), to: &sights.1)
+        }
+        #expect((meter.counts.frames, meter.counts.changes) == (10, 2), "the first frame of each")
     }
 }

@@ -113,4 +113,16 @@ import WebRTCTransport
             #expect(first == [true] + Array(repeating: false, count: 5))
         }
     }
+
+    @Test func theStatusIsThatOfTheEncoder() throws {
+        try run { path, other in
+            #expect(path.keyframes.wait { $0.count > 5 })
+            let status: SendStatus = path.branch.status
+            #expect(status.encoder == "vp8enc" && status.codingTime.frames > 5 && status.cpuShare == 1)
+            #expect(status.layers.isEmpty, "one stream")
+            other.branch.stop()
+            other.branch.close()
+            #expect(other.branch.status.encoder == nil && path.branch.status.encoder == "vp8enc")
+        }
+    }
 }

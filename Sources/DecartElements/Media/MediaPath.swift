@@ -141,9 +141,10 @@ final class MediaPath: @unchecked Sendable {
 
     /// Any thread.
     var codecs: CodecStatistics {
-        CodecStatistics(
-            codec: sender?.negotiatedCodec, encoder: sendBranch.encoderName, decoder: receiveBranch.decoderName,
-            encoding: sendBranch.codingTime, decoding: receiveBranch.codingTime, cpuShare: sendBranch.cpuShare)
+        let sending = sendBranch.status
+        return CodecStatistics(
+            codec: sender?.negotiatedCodec, encoder: sending.encoder, decoder: receiveBranch.decoderName,
+            encoding: sending.codingTime, decoding: receiveBranch.codingTime, cpuShare: sending.cpuShare)
     }
 
     /// See `VideoCodec.qualityFloor`. Any thread.
@@ -323,7 +324,7 @@ final class MediaPath: @unchecked Sendable {
     var receivedSize: (width: Int, height: Int)? { receiveBranch.receivedSize }
 
     /// RIDs of the simulcast layers that are sent now, highest resolution first. Any thread.
-    var sentLayers: [String] { sendBranch.sentLayers }
+    var sentLayers: [String] { sendBranch.status.layers }
 
     /// The service may wait for a keyframe of ours too.
     func requestKeyframe() {

@@ -146,11 +146,11 @@ struct TransformStatistics {
         stats["transport"] = GValueBox(snapshot?.transport?.rawValue)
         let phases = snapshot?.phases
         stats["time-to-first-frame"] = GValueBox(nanoseconds: phases?.firstFrame)
-        stats["glass-to-glass-time"] = GValueBox(int64: Int(clamping: timing?.glassToGlassTime ?? -1))
-        stats["ingest-hold"] = GValueBox(int64: Int(clamping: timing?.ingestHold ?? -1))
-        let delays = timing?.glassToGlassPercentiles
-        stats["glass-to-glass-p50"] = GValueBox(int64: Int(clamping: delays?.p50 ?? -1))
-        stats["glass-to-glass-p90"] = GValueBox(int64: Int(clamping: delays?.p90 ?? -1))
+        let measured = timing?.measured
+        stats["glass-to-glass-time"] = GValueBox(int64: Int(clamping: measured?.glassToGlass ?? -1))
+        stats["ingest-hold"] = GValueBox(int64: Int(clamping: measured?.ingestHold ?? -1))
+        stats["glass-to-glass-p50"] = GValueBox(int64: Int(clamping: measured?.percentiles?.p50 ?? -1))
+        stats["glass-to-glass-p90"] = GValueBox(int64: Int(clamping: measured?.percentiles?.p90 ?? -1))
         stats["connect-time"] = GValueBox(nanoseconds: phases?.connected)
         stats["connect-open-time"] = GValueBox(nanoseconds: phases?.transport)
         stats["connect-upgrade-time"] = GValueBox(nanoseconds: phases?.upgrade)

@@ -145,7 +145,7 @@ extension DecartTransform {
         reading.isSendingStalled = stall != nil && stall != .repeatedFrame
         reading.causeOfSilence = hold.map { $0 == .pausedByNetwork ? .bandwidth : .service }
         reading.isRelayed = sending.selectedPair?.isRelayed ?? false
-        reading.glassToGlass = run.timing?.glassToGlassPercentiles.map { .nanoseconds($0.p50) }
+        reading.glassToGlass = run.timing?.measured.percentiles.map { .nanoseconds($0.p50) }
         if let rate = sending.bitrateTarget {
             // More than that looks better, and less of it is no fault of the network.
             let floor = session.path?.qualityFloor ?? rate.sustained

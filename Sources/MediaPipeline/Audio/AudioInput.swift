@@ -1,6 +1,7 @@
 // Converts any raw audio to the encoder's format, on a streaming thread of its own: the counterpart of `InputChain`. Opus
 // packets pass by that, on upstream's thread. Buffers end in `deliver`, which never blocks and never fails.
 import GStreamerKit
+import Synchronization
 
 /// Samples in the encoder's format, or an Opus packet.
 struct AudioFrame {
@@ -12,7 +13,7 @@ struct AudioFrame {
     var packet: ClockTime?
 }
 
-// @unchecked: elements and pads lock themselves; `format` belongs to the queue's thread; the rest is locked.
+// @unchecked: elements and pads lock themselves; `format` belongs to the queue's thread.
 package final class AudioInput: @unchecked Sendable {
     package static let rawCaps = "audio/x-raw"
     /// Caps of the sink pad and of its template.
@@ -25,13 +26,11 @@ package final class AudioInput: @unchecked Sendable {
     private let end = Pad(name: "audio_raw_out", direction: .sink)
     private let element: ElementHandle
 
-    private struct State {
-        /// Opus packets come; nil: no caps have come.
-        var takesPackets: Bool?
-        /// A stream has begun, and not ended.
-        var isComing = false
-    }
-    private let state = StateLock(State())
+    /// What comes by the last caps.
+    private enum Kind: UInt8, AtomicRepresentable { case unknown, samples, packets }
+    private let kind = Atomic(Kind.unknown)
+    /// A stream has begun, and not ended.
+    private let hasBegun = Atomic(false)
     /// Segment and channels of the converted samples.
     private var format: (segment: Event?, channels: Int) = (nil, 1)
     private let deliver: @Sendable (AudioFrame) -> Void
@@ -81,15 +80,15 @@ package final class AudioInput: @unchecked Sendable {
 
     /// Opus packets come, or will come as far as upstream's caps show.
     var takesPackets: Bool {
-        if let known = state.read(\.takesPackets) { return known }
-        guard pad.isLinked else { return false }
+        let kind = kind.load(ordering: .acquiring)
+        guard kind == .unknown, pad.isLinked else { return kind == .packets }
         let possible = pad.queryPeerCaps(filter: nil)
         return !possible.isEmpty && !possible.isAny
             && possible.structures.allSatisfy { $0.name == OpusPacket.capsName }
     }
 
     /// Upstream is linked, and its stream has not ended.
-    var isComing: Bool { pad.isLinked && state.read(\.isComing) }
+    var isComing: Bool { pad.isLinked && hasBegun.load(ordering: .acquiring) }
 
     func add(isActive: Bool) {
         for element in elements.reversed() { element.syncStateWithParent() }
@@ -106,17 +105,16 @@ package final class AudioInput: @unchecked Sendable {
         let (own, gate, element) = (pad.unowned, gate, element)
         gate.onKept { [weak self] buffer, _ in
             guard let self else { return }
-            guard self.state.read(\.takesPackets) != true else { return self.deliver(packet: buffer) }
+            guard self.kind.load(ordering: .relaxed) != .packets else { return self.deliver(packet: buffer) }
             own.passOn(buffer)
         }
         pad.splitBufferLists()
         pad.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak self, weak gate] item in
             guard let self, let gate else { return .drop }
-            let known = self.state.read(\.takesPackets)
-            let takesPackets = known ?? false
+            let kind = self.kind.load(ordering: .relaxed)
             guard case .event(let event) = item else {
                 guard case .buffer(let buffer) = item else { return .pass }
-                guard known != nil else {
+                guard kind != .unknown else {
                     element.unowned.postError(.noCaps(on: own.name, medium: "audio"))
                     return .refuse(.notNegotiated)
                 }
@@ -125,7 +123,7 @@ package final class AudioInput: @unchecked Sendable {
                     return .drop
                 }
                 guard case .passes = gate.admit(buffer, pad: own, element: element.unowned) else { return .drop }
-                guard takesPackets else { return .pass }
+                guard kind == .packets else { return .pass }
                 self.deliver(packet: buffer)
                 return .drop
             }
@@ -133,27 +131,27 @@ package final class AudioInput: @unchecked Sendable {
             case .caps:
                 // Other Opus reaches the pad, which refuses it.
                 let isPacket = event.caps.map(Self.arePackets) ?? false
-                self.state.withLock { $0.takesPackets = isPacket }
+                self.kind.store(isPacket ? .packets : .samples, ordering: .releasing)
                 gate.beginCaps(keeps: true)
                 // The elements behind the pad are for samples and do not get other caps.
                 guard !isPacket else { return .drop }
                 return event.caps.flatMap(AudioFormat.positioned).map { .replaceEvent(.caps($0)) } ?? .pass
             // The time of the next packet says the same.
-            case .gap: return takesPackets ? .drop : .pass
+            case .gap: return kind == .packets ? .drop : .pass
             case .streamStart:
                 gate.apply(streamStart: event)
-                self.state.withLock { $0.isComing = true }
+                self.hasBegun.store(true, ordering: .releasing)
             case .segment: gate.set(segment: event)
             case .flushStart: gate.set(flushing: true)
             case .flushStop:
                 guard !gate.isLeaving else { return .drop }
                 gate.set(flushing: false)
-                self.state.withLock { $0.isComing = true }
+                self.hasBegun.store(true, ordering: .releasing)
             case .tag: pass(event, .inOrder)
             // EOS ends the audio, not the session: audio that follows behind another STREAM_START is sent again.
             case .eos:
                 gate.finish(element.unowned)
-                self.state.withLock { $0.isComing = false }
+                self.hasBegun.store(false, ordering: .releasing)
                 onEnd()
                 return .drop
             default:

@@ -130,13 +130,27 @@ final class AudioOutput: Sendable {
                         return line.latency(base: output.state.read { $0.promised(line) })
                     }
                 },
-                position: { [weak self] in self?.state.read(\.next) }, onUpstreamEvent: { _ in true }))
+                position: { [weak self] in self?.current.next }, onUpstreamEvent: { _ in true }))
     }
 
     // MARK: Interface for the element
 
-    var counters: AudioOutputCounters { state.read(\.counters) }
-    var hasEnded: Bool { state.read(\.hasEnded) }
+    private struct Snapshot: Sendable {
+        var counters: AudioOutputCounters
+        var packetCaps: String?
+        var next: ClockTime?
+        var isEnding: Bool
+        var hasEnded: Bool
+    }
+    private var current: Snapshot {
+        state.read {
+            Snapshot(
+                counters: $0.counters, packetCaps: $0.packetCaps, next: $0.next, isEnding: $0.isEnding,
+                hasEnded: $0.hasEnded)
+        }
+    }
+    var counters: AudioOutputCounters { current.counters }
+    var hasEnded: Bool { current.hasEnded }
     var isLinked: Bool { source.pad.isLinked }
 
     func show() {
@@ -156,7 +170,7 @@ final class AudioOutput: Sendable {
     }
 
     /// Opus packets leave.
-    var givesPackets: Bool { state.read { $0.packetCaps != nil } }
+    var givesPackets: Bool { current.packetCaps != nil }
 
     /// Removes the pad.
     /// - Parameter waits: waits for a push in progress, as a state change does, which stops downstream elements first.
@@ -208,7 +222,8 @@ final class AudioOutput: Sendable {
 
     /// Resumes after `finish`, as after a flush of the input.
     func resume() {
-        guard state.read({ $0.isEnding || $0.hasEnded }) else { return }
+        let current = current
+        guard current.isEnding || current.hasEnded else { return }
         source.resume {
             state.withLock { state in
                 (state.isEnding, state.hasEnded) = (false, false)
@@ -273,7 +288,7 @@ final class AudioOutput: Sendable {
         case .wait(let time): source.wait(atMost: time)
         case .stop: source.wait(atMost: nil)
         case .announce:
-            let caps = state.read(\.packetCaps) ?? AudioFormat.returnedCaps
+            let caps = current.packetCaps ?? AudioFormat.returnedCaps
             source.announce("\(identity.id)/audio", identity.groupID, caps: caps)
         case .pass(let events): for event in events { source.pad.push(event) }
         case .push(let buffer): push(buffer)
@@ -281,7 +296,7 @@ final class AudioOutput: Sendable {
         case .eos:
             source.pad.push(Event.eos())
             // A handler of the EOS message may have resumed within the push.
-            end(if: \.isEnding)
+            pushed(.end) { $0.isEnding }
         }
     }
 
@@ -303,8 +318,9 @@ final class AudioOutput: Sendable {
             guard state.isPlaying else { return state.isEnding ? .eos : .wait(nil) }
             if let now {
                 let (chunk, isRaw) = (state.chunks.first?.buffer, state.packetCaps == nil)
+                let delays = state.playout.delays
                 state.delay.follow(
-                    own: state.playout.delay(of: .audio), video: state.playout.delay(of: .video),
+                    own: delays.audio, video: delays.video,
                     isQuiet: chunk.map { AudioFormat.isQuiet($0, isRaw: isRaw) } ?? true)
                 let shift = state.shift(line)
                 state.shift =
@@ -399,16 +415,18 @@ final class AudioOutput: Sendable {
     }
 
     private func push(_ buffer: Buffer) {
-        switch source.push(buffer, from: .audio, remedy: "audioconvert or opusdec") {
-        case .goOn: break
-        case .tryAgain: state.withLock { $0.isDiscontinuous = true }
-        case .end, .fail: end()
-        }
+        let duty = source.push(buffer, from: .audio, remedy: "audioconvert or opusdec")
+        if duty != .goOn { pushed(duty) { _ in true } }
     }
 
-    private func end(if isOver: KeyPath<State, Bool>? = nil) {
+    /// Takes what downstream has made of a buffer or EOS.
+    private func pushed(_ duty: FlowDuty, if isDone: (State) -> Bool) {
         let onEnd = state.withLock { state -> (@Sendable () -> Void)? in
-            guard isOver.map({ state[keyPath: $0] }) ?? true else { return nil }
+            guard isDone(state) else { return nil }
+            guard duty != .tryAgain else {
+                state.isDiscontinuous = true
+                return nil
+            }
             state.hasEnded = true
             return exchange(&state.onEnd, with: {})
         }

@@ -32,6 +32,8 @@ package final class AudioPath: @unchecked Sendable {
         var isOutdated = false
     }
     private let entry = Mutex<Entry?>(nil)
+    /// Of the present entry; nil: there is none.
+    private var entryTakesPackets: Bool?
 
     /// - Parameter isDiscontinuous: as in `AudioSendParameters`, for raw input.
     package init(
@@ -59,7 +61,7 @@ package final class AudioPath: @unchecked Sendable {
         }
         update(parameters)
         try makeEntry(takesPackets: track.takesPackets)
-        track.addDelivery(path: path) { [weak self] in self?.deliver($0) }
+        track.setDelivery(path: path) { [weak self] in self?.deliver($0) }
     }
 
     /// Follows a later negotiation of the connection through which audio is sent.
@@ -70,7 +72,7 @@ package final class AudioPath: @unchecked Sendable {
     /// Builds what the input needs in front of the payloader, in place of what another input has needed.
     private func makeEntry(takesPackets: Bool) throws {
         guard let (payloader, _, bin) = sender, let sink = payloader.staticPad("sink"),
-            entry.withLock({ $0?.takesPackets }) != takesPackets
+            takesPackets != entryTakesPackets
         else { return }
         removeEntry()
         // The offsets of an encoder of ours count samples at 48 kHz; those of others may count anything.
@@ -89,11 +91,17 @@ package final class AudioPath: @unchecked Sendable {
             pad.push(Event.caps(try Caps(OpusPacket.caps(channels: 2))))
             pad.push(Event.timeSegment())
         }
-        entry.withLock { $0 = Entry(pad: pad, takesPackets: takesPackets) }
+        set(entry: Entry(pad: pad, takesPackets: takesPackets))
+    }
+
+    /// - Returns: the former one's pad.
+    @discardableResult private func set(entry next: Entry?) -> Pad? {
+        entryTakesPackets = next?.takesPackets
+        return entry.withLock { exchange(&$0, with: next) }?.pad
     }
 
     private func removeEntry() {
-        let pad = entry.withLock { $0.take()?.pad }
+        let pad = set(entry: nil)
         if let encoder {
             // Locked, or the parent could raise its state again on the way down.
             encoder.setLockedState(true)
@@ -154,13 +162,13 @@ package final class AudioPath: @unchecked Sendable {
 
     /// Stops sending and receiving; the connections stay. May be called more than once.
     package func stop(in bin: Bin) {
-        track.removeDelivery(path: path)
+        track.setDelivery(path: path, nil)
         stopReceiving(in: bin)
     }
 
     /// Called after the connections, and the bin with the encoder, have been taken down.
     package func close() {
-        entry.withLock { $0.take()?.pad }?.setActive(false)
+        set(entry: nil)?.setActive(false)
         (sender, encoder) = (nil, nil)
     }
 

@@ -11,7 +11,7 @@ package final class AudioTrack: @unchecked Sendable {
     private let template: String
     private let log: DebugCategory
 
-    private struct State {
+    private struct State: Sendable {
         var input: AudioInput?
         /// An input is being created or removed.
         var isComing = false
@@ -27,6 +27,8 @@ package final class AudioTrack: @unchecked Sendable {
         var deliveries: [PathID: @Sendable (AudioFrame) -> Void] = [:]
         /// Counters of removed outputs, which the next output continues.
         var counters = AudioOutputCounters()
+
+        var isWanted: Bool { input != nil || isViewer }
     }
     private let state = StateLock(State())
     /// Called on upstream's thread when the input has ended. Set before the pad is requested.
@@ -41,16 +43,18 @@ package final class AudioTrack: @unchecked Sendable {
         gate = InputGate(pacing: pacing)
     }
 
-    package var isWanted: Bool { state.read { $0.input != nil || $0.isViewer } }
+    private var current: State { state.read(\.self) }
+
+    package var isWanted: Bool { current.isWanted }
     package var counters: AudioOutputCounters {
-        let (output, past) = state.read { ($0.output, $0.counters) }
-        return output?.counters ?? past
+        let current = current
+        return current.output?.counters ?? current.counters
     }
 
     // MARK: The input
 
     /// The input is Opus, as far as it is known.
-    var takesPackets: Bool { state.read(\.input)?.takesPackets ?? false }
+    var takesPackets: Bool { current.input?.takesPackets ?? false }
 
     private static let needed = ["opusenc", "opusdec", "rtpopuspay", "rtpopusdepay"]
     private static let neededByViewers = ["opusdec", "rtpopusdepay"]
@@ -63,7 +67,6 @@ package final class AudioTrack: @unchecked Sendable {
             log(.warning, element.unowned, "\(template) exists already; the element has only one")
             return nil
         }
-        defer { state.withLock { $0.isComing = false } }
         do throws(GStreamerError) {
             if let lacking = Self.needed.first(where: { !GStreamerRuntime.hasElement($0) }) {
                 throw GStreamerError.missing(lacking)
@@ -71,17 +74,20 @@ package final class AudioTrack: @unchecked Sendable {
             gate.renew()
             let input = try AudioInput(
                 in: element, template: template, gate: gate,
-                pass: { [weak self] in self?.state.read(\.output)?.pass($0, $1) },
+                pass: { [weak self] in self?.current.output?.pass($0, $1) },
                 onEnd: { [weak self] in self?.onEnd() },
                 deliver: { [weak self] in self?.deliver($0) })
-            state.withLock { $0.input = input }
+            settle(input)
             input.add(isActive: element.unowned.state() > .ready)
             return input.pad
         } catch {
+            settle(nil)
             log(.warning, element.unowned, "no \(template): \(error.message)")
             return nil
         }
     }
+
+    private func settle(_ input: AudioInput?) { state.withLock { ($0.input, $0.isComing) = (input, false) } }
 
     /// Removes the input. `hideIfUnwanted` removes the output later.
     package func release() {
@@ -92,19 +98,19 @@ package final class AudioTrack: @unchecked Sendable {
         }
         guard let input else { return }
         input.remove()
-        state.withLock { $0.isComing = false }
+        settle(nil)
     }
 
     package func setMuted(_ isMuted: Bool) { state.withLock { $0.isMuted = isMuted } }
 
-    func addDelivery(path: PathID, _ deliver: @escaping @Sendable (AudioFrame) -> Void) {
+    /// - Parameter deliver: nil: the path takes no more frames.
+    func setDelivery(path: PathID, _ deliver: (@Sendable (AudioFrame) -> Void)?) {
         state.withLock { $0.deliveries[path] = deliver }
     }
-    func removeDelivery(path: PathID) { _ = state.withLock { $0.deliveries.removeValue(forKey: path) } }
 
     /// Runs on the input's streaming thread.
     private func deliver(_ frame: AudioFrame) {
-        let (isMuted, deliveries) = state.read { ($0.isMuted, Array($0.deliveries.values)) }
+        let (isMuted, deliveries) = state.read { ($0.isMuted, $0.deliveries) }
         guard !deliveries.isEmpty else {
             gate.countUntaken()
             return
@@ -115,25 +121,23 @@ package final class AudioTrack: @unchecked Sendable {
         let sent = AudioFrame(
             buffer: buffer, channels: frame.channels,
             runningTime: frame.runningTime ?? element.unowned.currentRunningTime, packet: frame.packet)
-        for delivery in deliveries { delivery(sent) }
+        for delivery in deliveries.values { delivery(sent) }
     }
 
     // MARK: The output
 
     /// The output is Opus; known once the pad is shown.
-    var givesPackets: Bool { state.read(\.output)?.givesPackets ?? false }
+    var givesPackets: Bool { current.output?.givesPackets ?? false }
 
     /// Called on the session's queue when the remote peer's audio has been negotiated. Creates the output pad once; it
     /// survives reconnects.
     package func show(as identity: StreamIdentity) {
         // The name of the pad must be free.
-        if state.read(\.isLeaving) { hide() }
-        let (isNew, pace, counters) = state.read {
-            ($0.output == nil && ($0.input != nil || $0.isViewer), $0.pace, $0.counters)
-        }
-        guard isNew, let pad = element.makePad(template: "audio_src") else { return }
+        if current.isLeaving { hide() }
+        let now = current
+        guard now.output == nil, now.isWanted, let pad = element.makePad(template: "audio_src") else { return }
         let output = AudioOutput(
-            pad: pad, element: element, identity: identity, pace: pace, counters: counters, log: log)
+            pad: pad, element: element, identity: identity, pace: now.pace, counters: now.counters, log: log)
         let isPlaying = state.withLock { state in
             state.output = output
             return state.isPlaying
@@ -155,7 +159,7 @@ package final class AudioTrack: @unchecked Sendable {
             })
         else { return }
         let hide = { @Sendable [weak self, weak output] in
-            if let self, let output, self.state.read({ $0.output === output }) { self.hide() }
+            if let self, let output, self.current.output === output { self.hide() }
         }
         perform(output.finish { perform(.zero, hide) }, hide)
     }
@@ -167,21 +171,21 @@ package final class AudioTrack: @unchecked Sendable {
         state.withLock { $0.counters = output.counters }
     }
 
-    func submit(_ buffer: Buffer, path: PathID) { state.read(\.output)?.submit(buffer, path: path) }
+    func submit(_ buffer: Buffer, path: PathID) { current.output?.submit(buffer, path: path) }
     /// Sends EOS after the queued audio.
-    package func finish() { state.read(\.output)?.finish() }
+    package func finish() { current.output?.finish() }
     /// `audio_src` exists, and nothing is linked to it.
-    package var isUnlinked: Bool { state.read(\.output).map { !$0.hasEnded && !$0.isLinked } ?? false }
+    package var isUnlinked: Bool { current.output.map { !$0.hasEnded && !$0.isLinked } ?? false }
     /// `audio_src` exists and has not ended.
-    package var isGiving: Bool { state.read(\.output).map { !$0.hasEnded } ?? false }
+    package var isGiving: Bool { current.output.map { !$0.hasEnded } ?? false }
     /// Audio of an input that is not live still comes, and leaves.
     package var goesOn: Bool {
-        let (input, output) = state.read { ($0.input, $0.output) }
-        guard let input, let output else { return false }
+        let current = current
+        guard let input = current.input, let output = current.output else { return false }
         return input.isComing && !gate.isLive && output.isLinked && !output.hasEnded
     }
     package func clockChanged() { gate.clockChanged() }
-    package func resume() { state.read(\.output)?.resume() }
+    package func resume() { current.output?.resume() }
 
     // MARK: State changes
 

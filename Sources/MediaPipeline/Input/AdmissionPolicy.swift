@@ -12,7 +12,7 @@ package struct AdmissionPolicy<Frame: Sendable>: Sendable {
         /// Running time by the frame's own time stamp.
         package let upstream: ClockTime?
         /// Time to the next frame; nil: unknown.
-        package let step: ClockTime?
+        package fileprivate(set) var step: ClockTime?
         /// Running time that the frame has in the element.
         package var time: ClockTime?
         package let frame: Frame
@@ -90,24 +90,63 @@ package struct AdmissionPolicy<Frame: Sendable>: Sendable {
 
     // MARK: What surrounds the input
 
-    /// Adds a media path.
-    /// - Returns: true if the gate was not open.
-    package mutating func open(path: PathID) -> Bool {
-        defer { open.insert(path) }
-        return !isOpen
+    package enum Event: Sendable {
+        case opened(PathID), closed(PathID)
+        /// What the CPU carries while a path is open; nil: all frames.
+        case carriedRate(Int?, PathID)
+        case maximumRate(Int)
+        case playing(Bool), withheld(Bool), encoded(Bool), flushing(Bool)
+        case clockChanged, stopping, closing, prepared, reset, renewed
+        case streamStart(String?), framerate((Int, Int)?)
+        /// Kept frames are of other caps. Those of the new ones may be kept.
+        case caps(keeps: Bool)
+        case source(isLive: Bool, isFollower: Bool, isPipe: Bool?)
+        case untaken
     }
 
-    package mutating func close(path: PathID) { open.remove(path) }
-
-    package mutating func set(maximumRate rate: Int) {
-        maximumRate = rate
-        setLimit()
-    }
-
-    /// Lowers the rate to what the CPU carries while this path is open; nil: it carries all frames.
-    package mutating func set(carriedRate rate: Int?, path: PathID) {
-        carriedRates[path] = rate
-        setLimit()
+    /// - Returns: what the driver has to do.
+    @discardableResult package mutating func handle(_ event: Event) -> AdmissionEffects {
+        var effects: AdmissionEffects = []
+        switch event {
+        case .opened(let path):
+            effects = isOpen ? .wakes : [.wakes, .restartsTime]
+            open.insert(path)
+        case .closed(let path): open.remove(path)
+        case .maximumRate(let rate):
+            maximumRate = rate
+            setLimit()
+        case .carriedRate(let rate, let path):
+            carriedRates[path] = rate
+            setLimit()
+        case .withheld(let isOn): isWithheld = isOn
+        case .encoded(let isOn): isEncoded = isOn
+        case .streamStart(let id): if begin(stream: id) { effects = .isOtherStream }
+        case .caps(let keeps):
+            dropKept()
+            self.keeps = keeps
+        case .framerate(let rate): set(framerate: rate)
+        case .source(let isLive, let isFollower, let isPipe):
+            if let isPipe { set(isPipe: isPipe) }
+            set(live: isLive, isFollower: isFollower)
+        case .untaken: countUntaken()
+        case .playing(let isOn): (playing, effects) = (isOn, .interrupts)
+        case .clockChanged: effects = .interrupts
+        case .stopping: (isStopping, effects) = (true, .interrupts)
+        case .closing: (isClosing, effects) = (true, .interrupts)
+        case .flushing(let isOn):
+            set(flushing: isOn)
+            effects = isOn ? .interrupts : [.interrupts, .restartsTime]
+        case .prepared:
+            prepare()
+            effects = [.interrupts, .restartsTime]
+        case .reset:
+            reset()
+            effects = .restartsTime
+        case .renewed:
+            renew()
+            effects = .restartsTime
+        }
+        return effects
     }
 
     private mutating func setLimit() {
@@ -138,7 +177,7 @@ package struct AdmissionPolicy<Frame: Sendable>: Sendable {
 
     /// Begins with a new pad, whose source may be another.
     package mutating func renew() {
-        (isLive, flushing, isClosing, probe) = (nil, false, false, nil)
+        (isLive, isFollower, flushing, isClosing, probe) = (nil, false, false, false, nil)
         (timeline, follower, kept, keeps) = (InputTimeline(), ClockFollower(), KeptFrames(), false)
     }
 
@@ -150,13 +189,6 @@ package struct AdmissionPolicy<Frame: Sendable>: Sendable {
         guard id == nil || id != streamID else { return false }
         (streamID, isLive, isFollower, follower, probe) = (id, nil, false, ClockFollower(), nil)
         return true
-    }
-
-    /// Takes caps: the kept frames are of other ones.
-    /// - Parameter keeps: frames of these caps may be kept.
-    package mutating func beginCaps(keeps: Bool) {
-        dropKept()
-        self.keeps = keeps
     }
 
     /// Sets the nominal frame rate; 30 frames a second without one.
@@ -177,6 +209,28 @@ package struct AdmissionPolicy<Frame: Sendable>: Sendable {
     package mutating func set(isPipe: Bool) { probe = isPipe ? PaceProbe() : nil }
 
     // MARK: Frames
+
+    /// The first decision about a frame.
+    package enum Reception: Sendable, Equatable {
+        /// The frame of a live input passes or is lost at once.
+        case live(Admission)
+        /// It may have to wait.
+        case paced
+        /// The kind of the source is not known; or not any longer, because the input runs ahead of the clock.
+        case unknown(isAhead: Bool)
+    }
+
+    /// Takes a frame when it comes, and again when the kind of its source has been found.
+    package mutating func receive(_ arrival: inout Arrival, isLive found: Bool?) -> Reception {
+        if found == nil {
+            counters.framesIn &+= 1
+            if arrival.step == nil { arrival.step = step }
+            if isLive != nil, isFollower, overtakes(arrival) { return .unknown(isAhead: true) }
+        }
+        guard let isLive = found ?? isLive else { return .unknown(isAhead: false) }
+        arrival.time = arrive(arrival, isLive: isLive)
+        return isLive ? .live(admitLive(at: arrival.time)) : .paced
+    }
 
     /// Takes a frame of any input.
     /// - Returns: its running time in the element.
@@ -317,4 +371,20 @@ package struct AdmissionPolicy<Frame: Sendable>: Sendable {
 
     /// Counts a frame that no media path took.
     package mutating func countUntaken() { counters.dropClosed(hasSession: !open.isEmpty) }
+}
+
+/// What the driver of an `AdmissionPolicy` has to do for an event.
+package struct AdmissionEffects: OptionSet, Sendable {
+    package let rawValue: UInt8
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// A thread that waits for its turn looks again.
+    package static let wakes = AdmissionEffects(rawValue: 1)
+    /// A frame that waits for its time starts over.
+    package static let cancelsWait = AdmissionEffects(rawValue: 2)
+    package static let interrupts: AdmissionEffects = [.wakes, .cancelsWait]
+    /// The next frame sets the time of the inputs again.
+    package static let restartsTime = AdmissionEffects(rawValue: 4)
+    /// To be returned to the caller.
+    package static let isOtherStream = AdmissionEffects(rawValue: 8)
 }

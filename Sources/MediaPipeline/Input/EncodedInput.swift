@@ -6,7 +6,9 @@ package import GStreamerKit
 import Synchronization
 package import WebRTCTransport
 
-// @unchecked: the pad is thread-safe; mutable state is in the mutex.
+// @unchecked: the pad is thread-safe; `stream` belongs to upstream's thread, and to the one that flushes or stops the pad
+// while that is not in it; others read `isEncoded`
+// and `published`.
 package final class EncodedInput: @unchecked Sendable {
     package static let caps =
         "video/x-h264, stream-format=(string){ byte-stream, avc }, alignment=(string)au; video/x-vp8"
@@ -19,7 +21,7 @@ package final class EncodedInput: @unchecked Sendable {
         case ignored
     }
 
-    private struct State {
+    private struct Stream {
         var reader: EncodedVideoReader?
         var format: EncodedVideoFormat?
         var sequence: UInt64 = 0
@@ -31,7 +33,11 @@ package final class EncodedInput: @unchecked Sendable {
         /// Limits the keyframe requests before the first keyframe.
         var requests = Throttle(.seconds(1))
     }
-    private let state = StateLock(State())
+    private var stream = Stream()
+    /// There is a reader.
+    private let isEncoded = Atomic(false)
+    /// The format of `stream`.
+    private let published = Mutex<EncodedVideoFormat?>(nil)
     private let sink: Pad
     /// Upstream's handler of a request may block, and requests come on the network thread.
     private let requests = SerialQueue(label: "decart-keyframes")
@@ -40,9 +46,9 @@ package final class EncodedInput: @unchecked Sendable {
     init(sink: Pad) { self.sink = sink }
 
     /// The input is encoded now.
-    package var isOn: Bool { state.read { $0.reader != nil } }
+    package var isOn: Bool { isEncoded.load(ordering: .acquiring) }
     /// Format of the last keyframe; nil before the first one, and for a raw input.
-    package var format: EncodedVideoFormat? { state.read(\.format) }
+    package var format: EncodedVideoFormat? { published.withLock { $0 } }
 
     /// True if upstream will send encoded video and no other, as far as its caps show before the first frame.
     package var isExpected: Bool {
@@ -59,76 +65,76 @@ package final class EncodedInput: @unchecked Sendable {
         let codec = structure.flatMap { VideoCodec(capsName: $0.name) }
         // An AVC stream without its record has parameter sets in the frames (avc3); they are found there.
         let record = structure?["codec_data"]?.buffer.flatMap { $0.withBytes { Array($0) } }
-        state.withLock { state in
-            guard let codec else {
-                (state.reader, state.format, state.record) = (nil, nil, nil)
-                return
-            }
-            // The same caps again, as after a reconnection upstream: the parameter sets that have come still hold.
-            guard state.reader?.codec != codec || state.record != record else { return }
-            state.record = record
-            state.reader = EncodedVideoReader(codec: codec, configuration: record) ?? EncodedVideoReader(codec: codec)
+        defer { publish() }
+        guard let codec else {
+            (stream.reader, stream.format, stream.record) = (nil, nil, nil)
+            return false
         }
-        return codec != nil
+        // The same caps again, as after a reconnection upstream: the parameter sets that have come still hold.
+        guard stream.reader?.codec != codec || stream.record != record else { return true }
+        stream.record = record
+        stream.reader = EncodedVideoReader(codec: codec, configuration: record) ?? EncodedVideoReader(codec: codec)
+        return true
+    }
+
+    private func publish() {
+        isEncoded.store(stream.reader != nil, ordering: .releasing)
+        published.withLock { $0 = stream.format }
     }
 
     /// Reads a frame, on upstream's thread.
     package func read(_ buffer: Buffer) -> Reading {
-        // Mapping runs code of the memory's owner, so it comes before the lock.
         buffer.withBytes { bytes in read(bytes, of: buffer) } ?? .ignored
     }
 
     private func read(_ bytes: UnsafeRawBufferPointer, of buffer: Buffer) -> Reading {
-        state.withLock { state in
-            guard !state.hasFailed, let codec = state.reader?.codec, let frame = state.reader?.read(bytes)
-            else { return .ignored }
-            let read = state.reader?.format
-            if frame.isReordered {
-                state.hasFailed = true
-                return .unusable(
-                    "The H.264 input has B-frames, which WebRTC cannot carry. Encode without them, "
-                        + "for example with x264enc bframes=0.")
-            }
-            let isNew = frame.isKeyframe && read != state.format
-            if frame.isKeyframe { state.format = read }
-            // The stream may have begun long before this element joined it.
-            if state.format == nil, state.requests.allows(at: MonotonicTime.now) { requestKeyframe() }
-            state.sequence &+= 1
-            let size = state.format.map { ($0.size.width, $0.size.height) } ?? (0, 0)
-            let rewritten = frame.rewritten.map { $0.withUnsafeBytes(Buffer.init(copying:)) }
-            rewritten?.isDeltaUnit = !frame.isKeyframe
-            return .frame(
-                EncoderFrame(
-                    buffer: rewritten ?? buffer, size: size, runningTime: nil,
-                    encoded: EncodedFrameInfo(
-                        codec: codec, isKeyframe: frame.isKeyframe, sequence: state.sequence)),
-                isNew: isNew)
+        guard !stream.hasFailed, let codec = stream.reader?.codec, let frame = stream.reader?.read(bytes)
+        else { return .ignored }
+        let read = stream.reader?.format
+        if frame.isReordered {
+            stream.hasFailed = true
+            return .unusable(
+                "The H.264 input has B-frames, which WebRTC cannot carry. Encode without them, "
+                    + "for example with x264enc bframes=0.")
         }
+        let isNew = frame.isKeyframe && read != stream.format
+        if isNew {
+            stream.format = read
+            publish()
+        }
+        // The stream may have begun long before this element joined it.
+        if stream.format == nil, stream.requests.allows(at: MonotonicTime.now) { requestKeyframe() }
+        stream.sequence &+= 1
+        let size = stream.format.map { ($0.size.width, $0.size.height) } ?? (0, 0)
+        let rewritten = frame.rewritten.map { $0.withUnsafeBytes(Buffer.init(copying:)) }
+        rewritten?.isDeltaUnit = !frame.isKeyframe
+        return .frame(
+            EncoderFrame(
+                buffer: rewritten ?? buffer, size: size, runningTime: nil,
+                encoded: EncodedFrameInfo(codec: codec, isKeyframe: frame.isKeyframe, sequence: stream.sequence)),
+            isNew: isNew)
     }
 
     /// Frames of another stream, or from behind a flush, do not depend on those before.
     package func breakOff() {
-        state.withLock { state in
-            state.sequence &+= 1
-            state.backlog.clear()
-        }
+        stream.sequence &+= 1
+        stream.backlog.clear()
     }
 
     // MARK: Frames before the session
 
     /// Keeps a frame that no media path takes yet. Called on upstream's thread.
     package func hold(_ frame: EncoderFrame) {
-        let (isKeyframe, size) = (frame.encoded?.isKeyframe ?? false, frame.buffer.size)
-        state.withLock { $0.backlog.append(frame, isKeyframe: isKeyframe, bytes: size) }
+        stream.backlog.append(frame, isKeyframe: frame.encoded?.isKeyframe ?? false, bytes: frame.buffer.size)
     }
 
     /// The frames that were kept, oldest first. Called on upstream's thread.
-    package func takeHeld() -> [EncoderFrame] { state.withLock { $0.backlog.take() } }
+    package func takeHeld() -> [EncoderFrame] { stream.backlog.take() }
 
-    package func dropHeld() { state.withLock { $0.backlog.clear() } }
+    package func dropHeld() { stream.backlog.clear() }
 
-    /// Drops the rest of the stream.
-    package func fail() { state.withLock { $0.hasFailed = true } }
+    /// Drops the rest of the stream. Called on upstream's thread.
+    package func fail() { stream.hasFailed = true }
 
     /// Asks upstream for a keyframe. Any thread.
     func requestKeyframe() {
@@ -137,7 +143,10 @@ package final class EncodedInput: @unchecked Sendable {
     }
 
     /// Called after a stop.
-    func reset() { state.withLock { $0 = State() } }
+    func reset() {
+        stream = Stream()
+        publish()
+    }
 }
 
 extension VideoCodec {

@@ -6,18 +6,16 @@ import Synchronization
 package import RTP
 package import WebRTCTransport
 
-package final class EncodedSendBranch: SendBranch {
+// @unchecked: `entry` belongs to the queue that calls `start` and `close`; the rest is constant or locked.
+package final class EncodedSendBranch: SendBranch, @unchecked Sendable {
     private let path: PathID
     private let input: InputChain
     private let codec: VideoCodec
     private let onOverload: @Sendable (EncodedOverload) -> Void
 
-    private struct State {
-        /// In front of the payloader.
-        var entry: Pad?
-        var flow: EncodedFlow
-    }
-    private let state: Mutex<State>
+    /// In front of the payloader.
+    private var entry: Pad?
+    private let flow: Mutex<EncodedFlow>
 
     /// - Parameters:
     ///   - framerate: frames per second that the model takes.
@@ -30,15 +28,15 @@ package final class EncodedSendBranch: SendBranch {
         self.input = input
         self.codec = codec
         self.onOverload = onOverload
-        state = Mutex(State(flow: EncodedFlow(framerate: framerate)))
+        flow = Mutex(EncodedFlow(framerate: framerate))
     }
 
-    package func setFramerate(_ framerate: Int) { state.withLock { $0.flow.framerate = max(framerate, 1) } }
+    package func setFramerate(_ framerate: Int) { flow.withLock { $0.framerate = max(framerate, 1) } }
 
-    package func apply(target: BitrateTarget) { state.withLock { $0.flow.target = target.target } }
+    package func apply(target: BitrateTarget) { flow.withLock { $0.target = target.target } }
 
     package func requestKeyframe() {
-        state.withLock { $0.flow.restart() }
+        flow.withLock { $0.restart() }
         input.encoded.requestKeyframe()
     }
 
@@ -55,7 +53,7 @@ package final class EncodedSendBranch: SendBranch {
         }
         entry.setActive(true)
         try entry.link(senderSink)
-        state.withLock { $0.entry = entry }
+        self.entry = entry
         entry.push(Event.streamStart(id: "decart/encoded", groupID: Event.nextGroupID()))
         entry.push(Event.caps(try Caps(EncodedVideoBin.senderCaps(codec))))
         entry.push(Event.timeSegment())
@@ -68,8 +66,8 @@ package final class EncodedSendBranch: SendBranch {
     /// - Returns: true if the frame was sent.
     private func deliver(_ frame: EncoderFrame, to entry: Pad) -> Bool {
         guard let info = frame.encoded, info.codec == codec else { return false }
-        let decision = state.withLock {
-            $0.flow.frame(
+        let decision = flow.withLock {
+            $0.frame(
                 bytes: frame.buffer.size, isKeyframe: info.isKeyframe, sequence: info.sequence, now: MonotonicTime.now)
         }
         if decision.requestsKeyframe { input.encoded.requestKeyframe() }
@@ -90,20 +88,28 @@ package final class EncodedSendBranch: SendBranch {
 
     /// Called on the network thread.
     private func remoteWantsKeyframe() {
-        if state.withLock({ $0.flow.keyframeRequested(now: MonotonicTime.now) }) { input.encoded.requestKeyframe() }
+        if flow.withLock({ $0.keyframeRequested(now: MonotonicTime.now) }) { input.encoded.requestKeyframe() }
     }
 
     package func stop() { input.removeDelivery(path: path) }
 
-    package func close() { state.withLock { $0.entry.take() }?.setActive(false) }
+    package func close() { entry.take()?.setActive(false) }
+}
+
+package struct SendStatus: Sendable {
+    /// RIDs of the simulcast layers that are sent now, highest resolution first; empty: one stream.
+    package var layers: [String] = []
+    /// Factory of the encoder; nil before `start`.
+    package var encoder: String?
+    /// Frames encoded so far.
+    package var codingTime = CodingTime()
+    /// Fraction of the frames that the CPU carries.
+    package var cpuShare = 1.0
 }
 
 /// The sending half of a media path: encoder or not, and payloader. Any thread may call what `VideoSendBranch` says so of.
 package protocol SendBranch: Sendable {
-    var sentLayers: [String] { get }
-    var encoderName: String? { get }
-    var codingTime: CodingTime { get }
-    var cpuShare: Double { get }
+    var status: SendStatus { get }
     func apply(target: BitrateTarget)
     /// Takes at most so many frames a second.
     func setFramerate(_ framerate: Int)
@@ -119,11 +125,8 @@ package protocol SendBranch: Sendable {
 }
 
 extension EncodedSendBranch {
-    package var sentLayers: [String] { [] }
-    package var encoderName: String? { nil }
-    package var codingTime: CodingTime { CodingTime() }
     /// No frame of an encoded input can be dropped for the CPU's sake alone.
-    package var cpuShare: Double { 1 }
+    package var status: SendStatus { SendStatus() }
     /// The application encodes, whoever receives it.
     package func setWanted(_ rids: Set<String>) {}
 }

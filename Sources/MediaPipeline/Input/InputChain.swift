@@ -22,14 +22,18 @@ package final class InputChain: @unchecked Sendable {
     private let blackFrames = BlackFrameSource()
     package let processing = ProcessorStage()
     /// Keeps the order of frames from the input's thread, a processor's thread and, while muted, a timer's thread.
-    private let order = FrameLine<EncoderFrame>()
+    private let order = FrameLine<EncoderFrame, Sources>(Sources())
+    private struct Sources: Sendable {
+        var black = BlackFrameTimes()
+        /// Running time of the last frame of the input that left, processed or not.
+        var lastPassed: ClockTime?
+    }
     /// Counts changes of the frames that are sent; the tolerance is above the noise of a camera.
     package let motion = MotionMeter(tolerance: 24)
+    /// For the thread that delivers the frames, of which there is one at a time (`FrameLine`).
+    private var sight = MotionMeter.Sight()
     /// Time for which the queue's thread has worked.
     let busy = BusyTime()
-
-    /// Consumers by their media path; `.raw` is the raw fallback.
-    private let deliveries = StateLock([PathID: @Sendable (EncoderFrame) -> Bool]())
 
     /// In front of the queue. Only upstream's thread uses this, and the one that starts or stops the element while there is
     /// no other.
@@ -49,6 +53,8 @@ package final class InputChain: @unchecked Sendable {
         var converted = ConversionPlan.Shape()
         /// Time at which the current frame left the queue.
         var began: Duration?
+        /// Running time of the last frame.
+        var latest: ClockTime?
     }
     private var conversion = Conversion()
     private let target = Mutex(ConversionPlan.Target())
@@ -85,11 +91,7 @@ package final class InputChain: @unchecked Sendable {
             queue.set("leaky", isLive ? "downstream" : "no")
             processing.set(live: isLive)
         }
-        processing.onFrame = { [weak self] processor, frame in
-            self?.deliver { blackFrames, processing in
-                processing.passes(frame, from: processor) && blackFrames.admits(frame.runningTime) ? frame : nil
-            }
-        }
+        processing.onFrame = { [weak self] in self?.deliver($1, from: $0) }
     }
 
     /// Adds the elements to the bin and returns the target for its ghost sink pad.
@@ -155,12 +157,12 @@ package final class InputChain: @unchecked Sendable {
         processing.onDrop = handler
     }
 
-    /// Adds a consumer: while one media path takes over from another, there are two.
+    /// Adds a consumer: while one media path takes over from another, there are two. `.raw` is the raw fallback.
     /// - Parameter deliver: returns false for a frame that it leaves out.
     package func addDelivery(path: PathID, _ deliver: @escaping @Sendable (EncoderFrame) -> Bool) {
-        deliveries.withLock { $0[path] = deliver }
+        order.set(deliver, path: path)
     }
-    package func removeDelivery(path: PathID) { _ = deliveries.withLock { $0.removeValue(forKey: path) } }
+    package func removeDelivery(path: PathID) { order.set(nil, path: path) }
 
     /// Sets a handler that is called once, with the first frame that arrives, whether it is sent or not. The argument
     /// is true if the input, as displayed, is higher than wide. Call it before the pads are activated.
@@ -192,7 +194,7 @@ package final class InputChain: @unchecked Sendable {
         gate.reset()
         encoded.reset()
         order.clear()
-        conversion.plan = ConversionPlan()
+        (conversion.plan, conversion.latest) = (ConversionPlan(), nil)
         arrival = Arrival()
     }
 
@@ -295,31 +297,52 @@ package final class InputChain: @unchecked Sendable {
         let frame = EncoderFrame(buffer: buffer, size: shape.size, runningTime: time)
         if blackFrames.isOn {
             processing.rest()
-        } else if let caps = shape.caps, processing.process(frame, caps) {
-            return
+        } else {
+            // A new stream or a seek backwards: the times of earlier frames no longer count.
+            if let time, let last = conversion.latest, time < last { order.change { $0.lastPassed = nil } }
+            conversion.latest = time
+            if let caps = shape.caps, processing.process(frame, caps) { return }
         }
-        deliver { blackFrames, processing in
-            guard blackFrames.admits(time) else { return nil }
-            processing.passed(frame)
+        deliver { sources in
+            guard sources.black.admits(time, isMuted: blackFrames.isOn, at: MonotonicTime.now) else { return nil }
+            sources.lastPassed = time
             return frame
         }
     }
+
+    /// Delivers a processor's frame, on its thread.
+    private func deliver(_ frame: EncoderFrame, from processor: Processor) {
+        var former: Processor?
+        deliver { sources in
+            let turn = processing.takesTurn(processor)
+            former = turn.former
+            guard turn.isCurrent, let time = frame.runningTime, sources.lastPassed.map({ time > $0 }) ?? true
+            else { return nil }
+            sources.lastPassed = time
+            return sources.black.admits(time, isMuted: blackFrames.isOn, at: MonotonicTime.now) ? frame : nil
+        }
+        if let former { processing.remove([former]) }
+    }
+
+    /// Looks at a frame that is sent, on the thread that delivers it.
+    func watch(_ frame: Buffer, _ video: VideoInfo) { motion.add(frame, video, now: MonotonicTime.now, to: &sight) }
 
     private func countBusy() {
         if let began = conversion.began.take() { busy.add(MonotonicTime.now - began) }
     }
 
     /// Delivers an encoded frame, on upstream's thread.
-    package func deliver(encoded frame: EncoderFrame) { deliver { _, _ in frame } }
+    package func deliver(encoded frame: EncoderFrame) { deliver { _ in frame } }
 
-    private func deliver(_ frame: (BlackFrameSource, ProcessorStage) -> EncoderFrame?) {
-        let isTaken = order.pass({ frame(blackFrames, processing) }) { frame in
+    private func deliver(_ frame: (inout Sources) -> EncoderFrame?) {
+        let isTaken = order.pass(frame) { frame, consumers in
             var (isLeftOut, isSent) = (false, false)
-            // A closed media path may still have its delivery here while another one continues.
-            for delivery in deliveries.read(\.self) where gate.isOpen(path: delivery.key) {
-                let takes = delivery.value(frame)
-                guard delivery.key != .raw else { continue }
-                (isLeftOut, isSent) = (isLeftOut || !takes, isSent || takes)
+            let open = gate.snapshot.open
+            // A closed media path may still have its consumer here while another one continues.
+            for (path, takes) in consumers where open.contains(path) {
+                let isUsed = takes(frame)
+                guard path != .raw else { continue }
+                (isLeftOut, isSent) = (isLeftOut || !isUsed, isSent || isUsed)
             }
             // The branch of an encoded input counts for itself: it drops frames.
             guard frame.encoded == nil else { return }
@@ -331,15 +354,17 @@ package final class InputChain: @unchecked Sendable {
     /// Replaces the input by black frames from the next frame on.
     package func setMuted(_ isMuted: Bool, element: ElementHandle) {
         guard isMuted else { return blackFrames.stop() }
-        blackFrames.start { [weak self] in
+        blackFrames.start { [weak self] frame in
             // The element still exists while the gate is open: stopping it closes the gate and then waits for this
             // handler.
-            guard let self, self.gate.isOpen else { return }
+            guard let self, self.gate.snapshot.isOpen else { return }
             let element = element.retained
             let size = self.target.withLock(\.size)
-            let now = element.currentRunningTime
-            self.deliver { blackFrames, _ in
-                blackFrames.frame(width: size.width, height: size.height, now: now)
+            guard let black = frame(size.width, size.height) else { return }
+            let (running, now) = (element.currentRunningTime, MonotonicTime.now)
+            self.deliver { sources in
+                guard blackFrames.isOn, let time = sources.black.next(now: running, at: now) else { return nil }
+                return EncoderFrame(buffer: black.buffer, size: black.size, runningTime: time)
             }
         }
     }

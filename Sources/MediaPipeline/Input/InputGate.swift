@@ -4,201 +4,181 @@
 // (`do-timestamp`), or is found to follow the clock.
 import Dispatch
 package import GStreamerKit
+import Synchronization
 import WebRTCTransport
 
-package final class InputGate: Sendable {
+// @unchecked: `segment` belongs to upstream's thread, and to the one that starts, flushes or stops the pad while that is not
+// in it; `handlers` are set while no stream runs; the rest locks itself.
+package final class InputGate: @unchecked Sendable {
     private typealias Policy = AdmissionPolicy<Buffer>
     package typealias Admission = AdmissionPolicy<Buffer>.Admission
 
     private struct State {
         var policy = Policy()
-        var segment: Event?
         var wait: ClockWait?
-        var handlers = Handlers()
     }
     private let state = StateLock(State())
     private let changed = DispatchSemaphore(value: 0)
     private let pacing: InputPacing
+    private let delivered = DeliveryCounters()
+    private var segment: Event?
+    private var handlers = Handlers()
 
     package init(pacing: InputPacing) { self.pacing = pacing }
 
-    private func read<Result: Sendable>(_ body: (Policy) -> Result) -> Result { state.read { body($0.policy) } }
-
-    /// Changes the policy without waking a thread that waits.
     private func update<Result: Sendable>(_ body: (inout Policy) -> Result) -> Result {
         state.withLock { body(&$0.policy) }
     }
 
-    /// As `update`, where nothing is given up.
-    private func adjust<Result: Sendable>(_ body: (inout Policy) -> Result) -> Result {
-        state.adjust { body(&$0.policy) }
-    }
-
-    /// Changes the state, and lets a thread that waits look again.
-    private func change(_ body: (inout State) -> Void) {
-        let wait = state.withLock { state in
-            body(&state)
-            return state.wait
-        }
-        wait?.cancel()
-        changed.signal()
-    }
-
     // MARK: What surrounds the input
 
-    package func setMaximumRate(framesPerSecond: Int) { update { $0.set(maximumRate: framesPerSecond) } }
+    /// Applies an event, and lets a thread that waits look again where the policy wants that.
+    @discardableResult private func handle(_ event: Policy.Event) -> AdmissionEffects {
+        let (effects, wait) = state.withLock { ($0.policy.handle(event), $0.wait) }
+        if effects.contains(.restartsTime) { pacing.reset() }
+        if effects.contains(.cancelsWait) { wait?.cancel() }
+        if effects.contains(.wakes) { changed.signal() }
+        return effects
+    }
+
+    package func setMaximumRate(framesPerSecond rate: Int) { handle(.maximumRate(rate)) }
 
     /// Lowers the rate to what the CPU carries while this path is open; nil: it carries all frames.
-    func setCarriedRate(framesPerSecond: Int?, path: PathID) {
-        update { $0.set(carriedRate: framesPerSecond, path: path) }
-    }
+    func setCarriedRate(framesPerSecond rate: Int?, path: PathID) { handle(.carriedRate(rate, path)) }
 
-    package func set(encoded: Bool) { update { $0.isEncoded = encoded } }
-
-    package var counters: InputCounters { read(\.counters) }
-
-    func isOpen(path: PathID) -> Bool { read { $0.open.contains(path) } }
-
-    /// True if a media path takes frames, the element plays, and no flush or stop is in progress.
-    var isOpen: Bool { read(\.isOpen) }
-
-    /// Running time of the frame that was not admitted just now, if only a media path is missing. On upstream's thread.
-    package var timeToHold: ClockTime? { read(\.timeToHold) }
+    package func set(encoded: Bool) { handle(.encoded(encoded)) }
 
     /// Adds a media path; the gate is open while there is one. The path may hold a lock of its own, as for `close`.
-    package func open(path: PathID) {
-        if adjust({ $0.open(path: path) }) { pacing.reset() }
-        changed.signal()
-    }
+    package func open(path: PathID) { handle(.opened(path)) }
 
-    package func close(path: PathID) { adjust { $0.close(path: path) } }
+    package func close(path: PathID) { handle(.closed(path)) }
 
     /// Frames pass in PLAYING only.
-    package func set(playing: Bool) { change { $0.policy.playing = playing } }
-
-    package var isPlaying: Bool { read(\.playing) }
-
-    /// A frame waits for its time, so that no other one can come.
-    package var isHolding: Bool { state.read { $0.wait != nil } }
+    package func set(playing: Bool) { handle(.playing(playing)) }
 
     /// A frame may wait on the clock that the element had before, which need not run any longer.
-    package func clockChanged() { change { _ in } }
-
-    /// True while the element stops or the pad is removed: a flush that ends then must not let frames in again.
-    package var isLeaving: Bool {
-        read { $0.isStopping || $0.isClosing }
-    }
+    package func clockChanged() { handle(.clockChanged) }
 
     /// Drops the frames that no media path takes without a report while this is set.
-    package func set(withheld: Bool) { update { $0.isWithheld = withheld } }
-
-    /// Time between two frames, as their durations or the caps say; nil: unknown.
-    package var step: ClockTime? { read(\.step) }
+    package func set(withheld: Bool) { handle(.withheld(withheld)) }
 
     /// Wakes the threads that wait here; every frame is refused until the flush ends.
     package func set(flushing: Bool) {
-        change { state in
-            if !flushing { state.segment = nil }
-            state.policy.set(flushing: flushing)
-        }
-        if !flushing { pacing.reset() }
+        if !flushing { segment = nil }
+        handle(.flushing(flushing))
     }
 
     /// Wakes a waiting streaming thread and refuses every frame until `prepare`. The element calls this before it
     /// deactivates its pads.
-    package func stop() { change { $0.policy.isStopping = true } }
+    package func stop() { handle(.stopping) }
 
     /// Does the same before the pad is removed, until `renew`.
-    package func close() { change { $0.policy.isClosing = true } }
+    package func close() { handle(.closing) }
 
     /// Called before the pads are activated.
-    package func prepare() {
-        change { $0.policy.prepare() }
-        pacing.reset()
-    }
+    package func prepare() { handle(.prepared) }
 
     /// Called after the pads are deactivated.
     func reset() {
-        state.withLock { state in
-            state.policy.reset()
-            (state.segment, state.wait) = (nil, nil)
-        }
-        pacing.reset()
+        segment = nil
+        handle(.reset)
     }
 
     /// Called for a new pad, whose source may be another.
     package func renew() {
-        state.withLock { state in
-            state.policy.renew()
-            state.segment = nil
-        }
-        pacing.reset()
+        segment = nil
+        handle(.renewed)
     }
 
-    // MARK: The stream
+    // MARK: What others read
 
-    package func set(segment: Event) { state.withLock { $0.segment = segment } }
+    package struct Snapshot: Sendable {
+        package var counters: InputCounters
+        /// The media paths that take frames.
+        package var open: Set<PathID>
+        /// A media path takes frames, the element plays, and no flush or stop is in progress.
+        package var isOpen: Bool
+        package var isPlaying: Bool
+        /// A frame waits for its time, so that no other one can come.
+        package var isHolding: Bool
+        /// The element stops or the pad is removed: a flush that ends then must not let frames in again.
+        package var isLeaving: Bool
+        /// An unknown source counts as live, so that it is never blocked.
+        package var isLive: Bool
+        /// Time between two frames, as their durations or the caps say; nil: unknown.
+        package var step: ClockTime?
+        /// Running time of the frame that was not admitted just now, if only a media path is missing.
+        package var timeToHold: ClockTime?
+    }
+
+    package var snapshot: Snapshot {
+        state.read { state in
+            Snapshot(
+                counters: delivered.added(to: state.policy.counters), open: state.policy.open,
+                isOpen: state.policy.isOpen, isPlaying: state.policy.playing, isHolding: state.wait != nil,
+                isLeaving: state.policy.isStopping || state.policy.isClosing, isLive: state.policy.isLive ?? true,
+                step: state.policy.step, timeToHold: state.policy.timeToHold)
+        }
+    }
+
+    package var counters: InputCounters { snapshot.counters }
+    package var isPlaying: Bool { snapshot.isPlaying }
+    package var isHolding: Bool { snapshot.isHolding }
+    package var isLeaving: Bool { snapshot.isLeaving }
+    package var isLive: Bool { snapshot.isLive }
+    package var step: ClockTime? { snapshot.step }
+    package var timeToHold: ClockTime? { snapshot.timeToHold }
+
+    // MARK: The stream (upstream's thread)
+
+    package func set(segment: Event) { self.segment = segment }
 
     /// Applies a STREAM_START.
     /// - Returns: true if it is another stream.
     @discardableResult package func apply(streamStart event: Event) -> Bool {
-        let id = event.streamID
-        return update { $0.begin(stream: id) }
+        handle(.streamStart(event.streamID)).contains(.isOtherStream)
     }
 
-    /// Called on upstream's thread at each CAPS.
+    /// Called at each CAPS.
     /// - Parameter keeps: frames of these caps may be kept: `onKept` can pass them on.
-    package func beginCaps(keeps: Bool) { update { $0.beginCaps(keeps: keeps) } }
+    package func beginCaps(keeps: Bool) { handle(.caps(keeps: keeps)) }
 
     /// Sets the nominal frame rate of new caps.
-    package func set(framerate: (Int, Int)?) { update { $0.set(framerate: framerate) } }
-
-    func countRateLimited() { adjust { $0.counters.framesRateLimited &+= 1 } }
-    func countSent() { adjust { $0.counters.framesSent &+= 1 } }
-    func countDroppedToKeyframe() { adjust { $0.counters.droppedToKeyframe &+= 1 } }
-    /// Counts a frame that a busy queue, encoder or processor lost.
-    package func countDropped() { adjust { $0.counters.droppedBusy &+= 1 } }
-    package func countIncomplete() {
-        adjust {
-            $0.counters.framesIn &+= 1
-            $0.counters.droppedIncomplete &+= 1
-        }
-    }
-    /// Counts a frame that no media path took.
-    func countUntaken() { adjust { $0.countUntaken() } }
+    package func set(framerate: (Int, Int)?) { handle(.framerate(framerate)) }
 
     package func runningTime(of buffer: Buffer) -> ClockTime? {
-        let segment = state.read(\.segment)
-        return buffer.pts.flatMap { segment?.runningTime(of: $0) }
+        buffer.pts.flatMap { segment?.runningTime(of: $0) }
     }
+
+    // MARK: Counters
+
+    func countRateLimited() { delivered.rateLimited.wrappingAdd(1, ordering: .relaxed) }
+    func countSent() { delivered.sent.wrappingAdd(1, ordering: .relaxed) }
+    func countDroppedToKeyframe() { delivered.toKeyframe.wrappingAdd(1, ordering: .relaxed) }
+    /// Counts a frame that a busy queue, encoder or processor lost.
+    package func countDropped() { delivered.busy.wrappingAdd(1, ordering: .relaxed) }
+    package func countIncomplete() { delivered.incomplete.wrappingAdd(1, ordering: .relaxed) }
+    /// Counts a frame that no media path took.
+    func countUntaken() { handle(.untaken) }
 
     // MARK: Liveness
 
     /// Sets a handler that is called with the first frame of each stream, before the frame is forwarded, and when an
     /// input is found to follow the clock, or not to.
-    func onLiveness(_ handler: @escaping @Sendable (Bool) -> Void) {
-        state.withLock { $0.handlers.onLiveness = handler }
-    }
+    func onLiveness(_ handler: @escaping @Sendable (Bool) -> Void) { handlers.onLiveness = handler }
 
     /// Sets a handler that is called while a frame of an input that is not live waits in PAUSED.
-    package func onPreroll(_ handler: @escaping @Sendable () -> Void) {
-        state.withLock { $0.handlers.onPreroll = handler }
-    }
+    package func onPreroll(_ handler: @escaping @Sendable () -> Void) { handlers.onPreroll = handler }
 
     /// Sets a handler that passes a frame on which has been kept, with its running time. It is called on upstream's
     /// thread, before a later frame is admitted.
-    package func onKept(_ handler: @escaping @Sendable (Buffer, ClockTime?) -> Void) {
-        state.withLock { $0.handlers.onKept = handler }
-    }
+    package func onKept(_ handler: @escaping @Sendable (Buffer, ClockTime?) -> Void) { handlers.onKept = handler }
 
     private struct Handlers {
         var onLiveness: @Sendable (Bool) -> Void = { _ in }
         var onPreroll: @Sendable () -> Void = {}
         var onKept: @Sendable (Buffer, ClockTime?) -> Void = { _, _ in }
     }
-
-    /// An unknown source counts as live, so that it is never blocked.
-    package var isLive: Bool { read(\.isLive) ?? true }
 
     private func learnLiveness(_ pad: Pad) -> Bool {
         let isMarked = pad.queryPeerLatency()?.live ?? true
@@ -208,11 +188,7 @@ package final class InputGate: Sendable {
 
     /// - Parameter isPipe: nil: as before.
     @discardableResult private func set(live: Bool, isFollower: Bool, isPipe: Bool? = nil) -> Bool {
-        let handlers = state.withLock { state in
-            if let isPipe { state.policy.set(isPipe: isPipe) }
-            state.policy.set(live: live, isFollower: isFollower)
-            return state.handlers
-        }
+        handle(.source(isLive: live, isFollower: isFollower, isPipe: isPipe))
         handlers.onLiveness(live)
         return live
     }
@@ -223,25 +199,21 @@ package final class InputGate: Sendable {
     /// - Returns: `dropped` if a live frame is lost, `refused` if a flush, the rate limit or the application takes it, or
     ///   if it is kept for a media path, because an input that is not live has waited for a second.
     package func admit(_ buffer: Buffer, pad: Pad, element: Element) -> Admission {
-        let (at, present) = (MonotonicTime.now, element.currentRunningTime)
-        let (first, known, overtakes) = state.adjust { state in
-            state.policy.counters.framesIn &+= 1
-            let upstream = buffer.pts.flatMap { state.segment?.runningTime(of: $0) }
-            let step = buffer.duration ?? state.policy.step
-            let arrival = Policy.Arrival(at: at, present: present, upstream: upstream, step: step, frame: buffer)
-            return (arrival, state.policy.isLive, state.policy.isFollower && state.policy.overtakes(arrival))
+        var arrival = Policy.Arrival(
+            at: MonotonicTime.now, present: element.currentRunningTime, upstream: runningTime(of: buffer),
+            step: buffer.duration, frame: buffer)
+        var isLive: Bool?
+        while true {
+            switch state.adjust({ $0.policy.receive(&arrival, isLive: isLive) }) {
+            case .live(let admission): return admission
+            case .paced:
+                defer { state.adjust { $0.policy.returns(at: MonotonicTime.now) } }
+                return admitPaced(arrival, pad: pad, element: element)
+            // An input that was found to follow the clock runs ahead of it: from here on it waits again.
+            case .unknown(isAhead: true): isLive = set(live: false, isFollower: false)
+            case .unknown(isAhead: false): isLive = learnLiveness(pad)
+            }
         }
-        // An input that was found to follow the clock runs ahead of it: from here on it waits again.
-        let isLive = overtakes ? set(live: false, isFollower: false) : known ?? learnLiveness(pad)
-        let (time, admission) = adjust { policy -> (ClockTime?, Admission?) in
-            let time = policy.arrive(first, isLive: isLive)
-            return (time, isLive ? policy.admitLive(at: time) : nil)
-        }
-        if let admission { return admission }
-        var arrival = first
-        arrival.time = time
-        defer { adjust { $0.returns(at: MonotonicTime.now) } }
-        return admitPaced(arrival, pad: pad, element: element)
     }
 
     /// Called in front of EOS: the kept frames leave if a media path takes them within a second.
@@ -282,7 +254,7 @@ package final class InputGate: Sendable {
     private func release(_ kept: Policy.Arrival, _ admission: Admission?) {
         switch admission {
         case nil: update { $0.putBack(kept, bytes: kept.frame.size) }
-        case .passes(let time): state.read(\.handlers).onKept(kept.frame, time)
+        case .passes(let time): handlers.onKept(kept.frame, time)
         case .refused, .dropped: break
         }
     }
@@ -293,14 +265,17 @@ package final class InputGate: Sendable {
     private func pace(_ arrival: Policy.Arrival, _ element: Element) -> Admission? {
         guard let time = arrival.time, let clock = element.currentClock, let now = element.currentRunningTime
         else { return .passes(arrival.time) }
+        let base = element.baseTime
         let due = Int64(clamping: time) &+ pacing.offset(for: time, now: now, track: ObjectIdentifier(self))
-        let wait = state.withLock { state -> ClockWait? in
-            guard state.policy.waits(arrival, early: due &- Int64(clamping: now)) else { return nil }
-            state.wait = clock.makeWait(until: element.baseTime &+ UInt64(clamping: due))
-            return state.wait
+        let (wait, follows) = state.withLock { state -> (ClockWait?, Bool) in
+            guard state.policy.waits(arrival, early: due &- Int64(clamping: now)) else {
+                return (nil, state.policy.follows(arrival))
+            }
+            state.wait = clock.makeWait(until: base &+ UInt64(clamping: due))
+            return (state.wait, false)
         }
         guard let wait else {
-            if update({ $0.follows(arrival) }) { set(live: true, isFollower: true) }
+            if follows { set(live: true, isFollower: true) }
             return .passes(time)
         }
         let arrived = wait.wait()
@@ -320,10 +295,7 @@ package final class InputGate: Sendable {
         var isProbed = false
         while true {
             let grows = backlog?.growsWithTime ?? false
-            let (turn, handlers) = state.withLock { state in
-                (state.policy.turn(arrival, isProbed: isProbed, growsWithTime: grows), state.handlers)
-            }
-            switch turn {
+            switch update({ $0.turn(arrival, isProbed: isProbed, growsWithTime: grows) }) {
             case .next(let next): return .next(next)
             case .keep: return .over(keep(arrival))
             case .follows: return .over(admitFollower(arrival))
@@ -354,7 +326,7 @@ package final class InputGate: Sendable {
 
     private func keep(_ arrival: Policy.Arrival) -> Admission {
         // A copy: upstream may have few buffers of its own.
-        let copy = read(\.mayKeep) ? arrival.frame.deepCopy() : nil
+        let copy = state.read(\.policy.mayKeep) ? arrival.frame.deepCopy() : nil
         let kept = copy.map { buffer -> Policy.Arrival in
             var kept = Policy.Arrival(
                 at: arrival.at, present: arrival.present, upstream: arrival.upstream, step: arrival.step, frame: buffer)
@@ -363,5 +335,26 @@ package final class InputGate: Sendable {
         }
         update { $0.keep(kept, bytes: copy?.size ?? 0) }
         return .refused
+    }
+}
+
+/// Frames behind the gate, counted by the threads that deliver them.
+private final class DeliveryCounters: Sendable {
+    let sent = Atomic<UInt64>(0)
+    let busy = Atomic<UInt64>(0)
+    let toKeyframe = Atomic<UInt64>(0)
+    let rateLimited = Atomic<UInt64>(0)
+    let incomplete = Atomic<UInt64>(0)
+
+    func added(to admitted: InputCounters) -> InputCounters {
+        func add(_ counter: borrowing Atomic<UInt64>, to sum: inout UInt64) { sum &+= counter.load(ordering: .relaxed) }
+        var sums = admitted
+        add(sent, to: &sums.framesSent)
+        add(busy, to: &sums.droppedBusy)
+        add(toKeyframe, to: &sums.droppedToKeyframe)
+        add(rateLimited, to: &sums.framesRateLimited)
+        add(incomplete, to: &sums.droppedIncomplete)
+        add(incomplete, to: &sums.framesIn)
+        return sums
     }
 }

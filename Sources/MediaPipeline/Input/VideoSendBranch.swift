@@ -6,7 +6,8 @@ import Synchronization
 package import RTP
 package import WebRTCTransport
 
-// @unchecked: `delivery` belongs to one thread at a time; the rest is constant or locked.
+// @unchecked: `delivery` belongs to one thread at a time, `entry` to the queue that calls `start` and `close`; the rest is
+// constant or locked.
 package final class VideoSendBranch: SendBranch, @unchecked Sendable {
     private let path: PathID
     private let input: InputChain
@@ -15,9 +16,10 @@ package final class VideoSendBranch: SendBranch, @unchecked Sendable {
     /// Time for which the thread that decodes this path's frames has worked.
     private let receiving: BusyTime
 
+    /// In front of the encoder.
+    private var entry: Pad?
+
     private struct State: Sendable {
-        /// In front of the encoder.
-        var entry: Pad?
         var encoder: (any VideoSender)?
         var target: BitrateTarget?
         /// RIDs of the layers that a participant receives, of which a single stream has an empty one; nil: all.
@@ -25,10 +27,10 @@ package final class VideoSendBranch: SendBranch, @unchecked Sendable {
         var isWanted: Bool { wanted.map { !$0.isEmpty } ?? true }
         /// The most frames a second.
         var framerate: Int
-        /// Fraction of the frames that the CPU carries.
-        var cpuShare = 1.0
     }
     private let state: Mutex<State>
+    /// Fraction of the frames that the CPU carries.
+    private let cpuShare = Atomic(1.0)
 
     /// For the thread that delivers the frames, of which there is one at a time (`FrameLine`), and for `start` before it.
     private struct Delivery {
@@ -65,16 +67,13 @@ package final class VideoSendBranch: SendBranch, @unchecked Sendable {
         state = Mutex(State(framerate: settings.framerate))
     }
 
-    /// RIDs of the simulcast layers that are sent now, highest resolution first; empty: one stream. Any thread.
-    package var sentLayers: [String] { state.withLock(\.encoder)?.sentLayers ?? [] }
-
-    /// Factory of the encoder; nil before `start`. Any thread.
-    package var encoderName: String? { state.withLock(\.encoder)?.encoders.first?.factoryName }
-    /// Frames encoded so far. Any thread.
-    package var codingTime: CodingTime { state.withLock(\.encoder)?.codingTime ?? CodingTime() }
-
-    /// Fraction of the frames that the CPU carries. Any thread.
-    package var cpuShare: Double { state.withLock(\.cpuShare) }
+    /// Any thread.
+    package var status: SendStatus {
+        let encoder = state.withLock(\.encoder)
+        return SendStatus(
+            layers: encoder?.sentLayers ?? [], encoder: encoder?.encoders.first?.factoryName,
+            codingTime: encoder?.codingTime ?? CodingTime(), cpuShare: cpuShare.load(ordering: .relaxed))
+    }
 
     /// Any thread.
     package func apply(target: BitrateTarget) { state.withLock { $0.target = target } }
@@ -124,9 +123,10 @@ package final class VideoSendBranch: SendBranch, @unchecked Sendable {
         entry.setActive(true)
         try entry.link(encoderSink)
         let (wanted, framerate) = state.withLock { state in
-            (state.entry, state.encoder) = (entry, encoder)
+            state.encoder = encoder
             return (state.wanted, state.framerate)
         }
+        self.entry = entry
         delivery = Delivery(framerate: framerate)
         if let wanted, !wanted.isEmpty { encoder.setWanted(wanted) }
         entry.push(Event.streamStart(id: "decart/raw", groupID: Event.nextGroupID()))
@@ -153,11 +153,9 @@ package final class VideoSendBranch: SendBranch, @unchecked Sendable {
 
     /// Called after the connection has been closed and before the bin goes to NULL: unblocks a thread in the encoder.
     package func close() {
-        let entry = state.withLock { state in
-            state.encoder = nil
-            return state.entry.take()
-        }
-        entry?.setActive(false)
+        // Released outside of the lock.
+        _ = state.withLock { $0.encoder.take() }
+        entry.take()?.setActive(false)
     }
 
     private func makeEncoder(_ parameters: RTPSendParameters) throws -> any VideoSender {
@@ -201,7 +199,7 @@ package final class VideoSendBranch: SendBranch, @unchecked Sendable {
             encoder.setSize(width: frame.size.width, height: frame.size.height)
             pushCaps(on: entry, frame.size)
         }
-        if let video = delivery.video { input.motion.add(frame.buffer, video, now: MonotonicTime.now) }
+        if let video = delivery.video { input.watch(frame.buffer, video) }
         let source =
             if let layout = delivery.layout {
                 frame.buffer.inDefaultLayout(layout.video, from: layout.pool)
@@ -253,15 +251,18 @@ package final class VideoSendBranch: SendBranch, @unchecked Sendable {
             (delivery.framerate, delivery.size) = (framerate, (0, 0))
             (delivery.ladder, delivery.limit) = (nil, RateLimit())
             delivery.load = CPULoadController(frameRate: framerate)
+            _ = (input.busy.takeLongest(), receiving.takeLongest())
             setCarriedRate()
         }
+        let now = MonotonicTime.now
+        guard delivery.load.needsReading(at: now) else { return }
         let counters = input.gate.counters
         var reading = CPULoadController.Reading()
         (reading.sending, reading.receiving) = (input.busy.total, receiving.total)
         reading.longestWork = max(input.busy.takeLongest(), receiving.takeLongest())
         (reading.framesIn, reading.framesSent) = (counters.framesIn, counters.framesSent)
         reading.framesLost = counters.droppedBusy
-        guard delivery.load.frame(reading, now: MonotonicTime.now) else { return }
+        guard delivery.load.frame(reading, now: now) else { return }
         let rate = delivery.load.frameRate
         logger.info(
             rate.map { "this machine is too busy for more than \($0) fps" } ?? "the CPU carries all frames again")
@@ -269,7 +270,7 @@ package final class VideoSendBranch: SendBranch, @unchecked Sendable {
     }
 
     private func setCarriedRate() {
-        state.withLock { $0.cpuShare = delivery.load.share }
+        cpuShare.store(delivery.load.share, ordering: .relaxed)
         input.gate.setCarriedRate(framesPerSecond: delivery.load.frameRate, path: path)
     }
 }

@@ -17,22 +17,30 @@ package final class CaptureTiming: Sendable {
         var long = DelayFilter(window: 100)
         var ingest = IngestHold()
     }
-    private let glassToGlass = Mutex(Delays())
+    private let delays = Mutex(Delays())
 
     package init(element: ElementHandle, output: VideoOutput) {
         self.element = element
         self.output = output
     }
 
-    /// Time from a frame's input running time until it is decoded, ns; nil before the first measurement.
-    package var glassToGlassTime: Int64? { glassToGlass.withLock(\.filter.value) }
-    /// How much later large frames come back than small ones, ns; nil: not measured.
-    package var ingestHold: Int64? { glassToGlass.withLock(\.ingest.value) }
-    /// Median and 90th percentile of its last 100 measurements, ns; nil before the first one.
-    package var glassToGlassPercentiles: (p50: Int64, p90: Int64)? {
-        let delays = glassToGlass.withLock(\.long)
-        guard let p50 = delays.percentile(0.5), let p90 = delays.percentile(0.9) else { return nil }
-        return (p50, p90)
+    /// Measurements; times in ns.
+    package struct Measured: Sendable {
+        /// Time from a frame's input running time until it is decoded; nil before the first measurement.
+        package fileprivate(set) var glassToGlass: Int64?
+        /// How much later large frames come back than small ones; nil: not measured.
+        package fileprivate(set) var ingestHold: Int64?
+        /// Median and 90th percentile of the last 100 measurements; nil before the first one.
+        package fileprivate(set) var percentiles: (p50: Int64, p90: Int64)?
+    }
+
+    package var measured: Measured {
+        let delays = delays.withLock { $0 }
+        var measured = Measured(glassToGlass: delays.filter.value, ingestHold: delays.ingest.value)
+        if let p50 = delays.long.percentile(0.5), let p90 = delays.long.percentile(0.9) {
+            measured.percentiles = (p50, p90)
+        }
+        return measured
     }
 
     /// The service has been found not to return markers: media paths created from now on stamp no frames.
@@ -45,7 +53,7 @@ package final class CaptureTiming: Sendable {
     /// - Parameter size: bytes of the encoded frame; 0: not known.
     func measured(_ time: Int64, size: Int = 0) {
         isUnanswered.store(false, ordering: .relaxed)
-        glassToGlass.withLock {
+        delays.withLock {
             $0.filter.add(time)
             $0.long.add(time)
             $0.ingest.add(size: size, delay: time)
@@ -82,6 +90,22 @@ package final class LatencyMarkers: @unchecked Sendable {
         /// Time of day at running time zero. It stays the same for a media path, so that a step of the clock does not
         /// move the times of its frames.
         var unixBase: ClockTime?
+
+        /// Takes a frame that answers none of ours.
+        mutating func withoutAnswer(_ isSilent: Bool) -> Unanswered {
+            // If the service is known not to return markers, or nothing is sent, further frames would tell no more than
+            // the first.
+            let isFirst = (isSilent || !hasSent) && !isEstimated && scheduler.delay == nil
+            if isFirst { isEstimated = true }
+            return Unanswered(hasSent: hasSent, isOver: isFirst || hasSent && scheduler.frameWithoutNumber(), lag: lag)
+        }
+    }
+    /// A frame that answers none of ours.
+    private struct Unanswered: Sendable {
+        var hasSent: Bool
+        /// No answer is to be expected any longer.
+        var isOver = false
+        var lag: Int64 = 0
     }
     private let state: StateLock<State>
     /// The last returned frame, whose pixels cover the marker of the next one. Only for the decoder's thread.
@@ -174,21 +198,28 @@ package final class LatencyMarkers: @unchecked Sendable {
     private func readTrailer(_ trailer: FrameTrailer, _ frame: Buffer) -> Buffer? {
         let now = timing.element.unowned.currentRunningTime
         let arrival = frame.pts
-        let (answer, hasSent, delay) = state.withLock { state -> (FrameTrailerTracker.Answer?, Bool, Int64?) in
-            let answer = state.trailers?.answer(trailer)
-            guard let answer, answer.isFirst, let arrival else { return (answer, state.hasSent, nil) }
-            let delay = Int64(clamping: arrival) &- Int64(clamping: answer.entry.time)
-            return (answer, state.hasSent, state.trailers?.measured(delay))
+        let wasSilent = timing.isSilent
+        let (answer, delay, lost) = state.withLock { state -> (FrameTrailerTracker.Answer?, Int64?, Unanswered) in
+            let lost = Unanswered(hasSent: state.hasSent)
+            guard let answer = state.trailers?.answer(trailer) else {
+                // One of ours that is not known any longer goes on as a frame without a trailer.
+                let isForeign = !state.hasSent && trailer.timestamp != nil
+                return (nil, nil, isForeign ? state.withoutAnswer(wasSilent) : lost)
+            }
+            let delay = arrival.map { Int64(clamping: $0) &- Int64(clamping: answer.entry.time) }
+            return (answer, answer.isFirst ? delay.flatMap { state.trailers?.measured($0) } : nil, lost)
         }
         // A viewer receives frames of another client, with the time of that client's clock.
-        guard let unixTime = answer?.entry.unixTime ?? (hasSent ? nil : trailer.timestamp.map { $0 &* 1000 }) else {
+        guard let unixTime = answer?.entry.unixTime ?? (lost.hasSent ? nil : trailer.timestamp.map { $0 &* 1000 })
+        else {
             return nil
         }
         if let (entry, isFirst) = answer, isFirst, arrival != nil {
             if let now { timing.measured(Int64(clamping: now) &- Int64(clamping: entry.time), size: entry.size) }
             if let delay { timing.setDelay(delay, path: path) }
         } else if answer == nil {
-            setDelayWithoutAnswer(frame)
+            last = frame
+            report(lost)
         }
         guard let copy = frame.copyOfMetadata() else { return nil }
         copy[.trailer] = nil
@@ -212,14 +243,17 @@ package final class LatencyMarkers: @unchecked Sendable {
         guard video.hasPlainLuma else { return nil }
         let found = frame.withLuma(video, writable: false) { LatencyMarker.find(in: $0) } ?? nil
         let now = timing.element.unowned.currentRunningTime
-        let arrival = frame.pts
-        let (isOurs, sentAt, delay) = state.withLock { state -> (Bool, ClockTime?, Int64?) in
-            guard let found, state.scheduler.contains(found.number) else { return (false, nil, nil) }
-            guard let sentAt = state.scheduler.answer(found.number), let arrival else { return (true, nil, nil) }
-            return (true, sentAt, state.scheduler.measured(Int64(clamping: arrival) &- Int64(clamping: sentAt)))
+        let (arrival, wasSilent) = (frame.pts, timing.isSilent)
+        let (sentAt, delay, lost) = state.withLock { state -> (ClockTime?, Int64?, Unanswered?) in
+            guard let found, state.scheduler.contains(found.number) else {
+                return (nil, nil, state.withoutAnswer(wasSilent))
+            }
+            guard let sentAt = state.scheduler.answer(found.number), let arrival else { return (nil, nil, nil) }
+            return (sentAt, state.scheduler.measured(Int64(clamping: arrival) &- Int64(clamping: sentAt)), nil)
         }
-        guard isOurs, let found else {
-            setDelayWithoutAnswer(frame)
+        guard lost == nil, let found else {
+            last = frame
+            if let lost { report(lost) }
             return nil
         }
         if let sentAt, let now { timing.measured(Int64(clamping: now) &- Int64(clamping: sentAt)) }
@@ -237,22 +271,14 @@ package final class LatencyMarkers: @unchecked Sendable {
         return isCovered == true ? copy : nil
     }
 
-    private func setDelayWithoutAnswer(_ frame: Buffer) {
-        let wasSilent = timing.isSilent
-        last = frame
-        let (isOver, hasSent, lag) = state.withLock { state in
-            // If the service is known not to return markers, or nothing is sent, further frames would tell no more than
-            // the first.
-            let isFirst = (wasSilent || !state.hasSent) && !state.isEstimated && state.scheduler.delay == nil
-            if isFirst { state.isEstimated = true }
-            return (isFirst || state.hasSent && state.scheduler.frameWithoutNumber(), state.hasSent, state.lag)
-        }
-        guard isOver else { return }
+    /// Sets the delay once no answer is to be expected.
+    private func report(_ lost: Unanswered) {
+        guard lost.isOver else { return }
         // A viewer receives frames of another client: only their arrival time is known.
-        guard hasSent else { return timing.setDelay(0, path: path) }
+        guard lost.hasSent else { return timing.setDelay(0, path: path) }
         timing.unanswered()
         askRoundTrip { [path, timing] roundTrip in
-            timing.setDelay(lag &+ Int64(clamping: (roundTrip ?? .zero).clockTime), path: path)
+            timing.setDelay(lost.lag &+ Int64(clamping: (roundTrip ?? .zero).clockTime), path: path)
         }
     }
 }

@@ -73,7 +73,6 @@ package struct OutputScheduler<Payload> {
     package private(set) var counters = OutputCounters()
     package private(set) var negotiated: OutputFormat?
     private var clock = RunningClock()
-    private var needsSegment = false
     /// Time of the last frame or gap that left.
     package private(set) var lastTime: ClockTime?
     /// Output time of the stream's first frame; nil until one is to leave.
@@ -84,7 +83,6 @@ package struct OutputScheduler<Payload> {
     package var isEnding = false
     /// The stream has ended, by EOS or an error.
     package var hasEnded = false
-    private var needsNegotiation = true
     private var frames: [Frame] = []
     private var isDiscontinuous = true
     /// The last frame that left stood in for a missing one.
@@ -96,10 +94,17 @@ package struct OutputScheduler<Payload> {
     private var rawFrame: Payload?
     /// The newest media path that has shown a frame; frames of older ones are dropped.
     private var shownPath = PathID.lowest
-    /// Sinks wait for a first buffer or GAP before they let the pipeline play.
-    private var needsPreroll = false
-    /// The next frame to queue is a keyframe. For encoded frames only.
-    private var needsKeyframe = true
+
+    /// What has to come next.
+    private struct Needs {
+        var negotiation = true
+        var segment = false
+        /// Sinks wait for a first buffer or GAP before they let the pipeline play.
+        var preroll = false
+        /// The next frame to queue is a keyframe. For encoded frames only.
+        var keyframe = true
+    }
+    private var needs = Needs()
 
     /// - Parameter counters: those of the scheduler that this one replaces; counting continues from them.
     package init(
@@ -160,12 +165,40 @@ package struct OutputScheduler<Payload> {
 
     // MARK: Events
 
+    package enum Event {
+        case playing(Bool), ending, resumed, renegotiate, preroll
+        case fallback(Fallback), keyframeInterval(Duration), portrait(Bool), framerate(Int)
+        case delay(Int64, PathID)
+        case raw(Payload, OutputFormat)
+        /// What downstream has made of the last frame.
+        case pushed(FlowDuty)
+    }
+
+    /// - Returns: true if more latency is needed than was reported.
+    package mutating func handle(_ event: Event) -> Bool {
+        switch event {
+        case .playing(let isOn): isPlaying = isOn
+        case .ending: isEnding = true
+        case .resumed: resume()
+        case .renegotiate: renegotiate()
+        case .preroll: preroll()
+        case .fallback(let fallback): set(fallback: fallback)
+        case .keyframeInterval(let interval): configuration.keyframeInterval = interval
+        case .portrait(let isPortrait): orient(portrait: isPortrait)
+        case .framerate(let rate): prefer(framerate: rate)
+        case .delay(let delay, let path): return setDelay(delay, path: path)
+        case .raw(let payload, let format): setRaw(payload, format)
+        case .pushed(let duty): pushed(duty)
+        }
+        return false
+    }
+
     /// A frame of an input that is not live waits for PLAYING. A container that has built its own chain (playbin) waits in
     /// turn for what its sinks get in PAUSED, and a live source gives them nothing.
     /// - Returns: false if something has left already.
-    package mutating func preroll() -> Bool {
-        needsPreroll = !isPlaying && lastTime == nil && !configuration.isEncoded
-        return needsPreroll
+    @discardableResult package mutating func preroll() -> Bool {
+        needs.preroll = !isPlaying && lastTime == nil && !configuration.isEncoded
+        return needs.preroll
     }
 
     /// Takes what downstream has made of the last frame.
@@ -177,9 +210,7 @@ package struct OutputScheduler<Payload> {
         }
     }
 
-    package mutating func set(keyframeInterval: Duration) { configuration.keyframeInterval = keyframeInterval }
-
-    package mutating func renegotiate() { needsNegotiation = true }
+    package mutating func renegotiate() { needs.negotiation = true }
 
     package mutating func set(fallback: Fallback) {
         configuration.fallback = fallback
@@ -197,13 +228,13 @@ package struct OutputScheduler<Payload> {
             (configuration.preferred.width, configuration.preferred.height) = (height, width)
         }
         configuration.waits = false
-        needsNegotiation = true
+        needs.negotiation = true
     }
 
     package mutating func prefer(framerate: Int) {
         guard configuration.preferred.framerate != (framerate, 1) else { return }
         configuration.preferred.framerate = (framerate, 1)
-        needsNegotiation = true
+        needs.negotiation = true
     }
 
     /// Takes the delay of a media path, from the input's running time to the arrival.
@@ -225,13 +256,13 @@ package struct OutputScheduler<Payload> {
     ) -> Bool {
         counters.received &+= 1
         guard isActive, isPlaying else {
-            needsKeyframe = true
+            needs.keyframe = true
             return false
         }
         guard path >= shownPath else { return false }
         follow(now)
-        if configuration.isEncoded, isDelta, needsKeyframe || path > shownPath { return true }
-        needsKeyframe = false
+        if configuration.isEncoded, isDelta, needs.keyframe || path > shownPath { return true }
+        needs.keyframe = false
         // If `waits` is still set, the input has sent nothing: these are our muted (black) frames coming back. Do not
         // wait for an orientation any longer.
         configuration.waits = false
@@ -252,7 +283,7 @@ package struct OutputScheduler<Payload> {
         }
         counters.droppedLate &+= UInt64(frames.count)
         frames.removeAll()
-        needsKeyframe = true
+        needs.keyframe = true
         return true
     }
 
@@ -280,7 +311,7 @@ package struct OutputScheduler<Payload> {
 
     /// Returns what the negotiation is to prefer.
     package mutating func beginNegotiation() -> OutputFormat {
-        needsNegotiation = false
+        needs.negotiation = false
         return configuration.preferred
     }
 
@@ -306,15 +337,15 @@ package struct OutputScheduler<Payload> {
     package mutating func next(now: ClockTime?, mayFill: Bool) -> Step {
         guard isActive, !hasEnded else { return .stop }
         follow(now)
-        if needsNegotiation, !configuration.waits || isEnding { return .negotiate }
+        if needs.negotiation, !configuration.waits || isEnding { return .negotiate }
         if configuration.waits, !isEnding { return .wait(nil) }
         guard isPlaying else {
             if isEnding { return end() }
-            guard negotiated != nil, exchange(&needsPreroll, with: false) else { return .wait(nil) }
+            guard negotiated != nil, exchange(&needs.preroll, with: false) else { return .wait(nil) }
             return .gap(at: 0, duration: interval)
         }
-        if needsSegment {
-            needsSegment = false
+        if needs.segment {
+            needs.segment = false
             return .segment
         }
         if let frame = frames.first, isEnding || timeline.hasDelay(path: shownPath) { return show(frame, now) }
@@ -333,14 +364,14 @@ package struct OutputScheduler<Payload> {
 
     /// Undoes the end of the stream.
     package mutating func resume() {
-        (isEnding, hasEnded, isDiscontinuous, needsSegment) = (false, false, true, true)
+        (isEnding, hasEnded, isDiscontinuous, needs.segment) = (false, false, true, true)
         frames.removeAll()
     }
 
     /// Starts over if the running time has gone back: until it reached the last time again, nothing would leave.
     private mutating func follow(_ now: ClockTime?) {
         guard isPlaying, let now, clock.follow(now) else { return }
-        (lastTime, origin, isDiscontinuous, needsSegment) = (nil, nil, true, true)
+        (lastTime, origin, isDiscontinuous, needs.segment) = (nil, nil, true, true)
         if lastFrameTime != nil { lastFrameTime = moved(now) }
         for index in frames.indices { (frames[index].arrival, frames[index].display) = (now, now &+ Playout.margin) }
     }
@@ -467,5 +498,6 @@ package struct OutputScheduler<Payload> {
 }
 
 // A lock may give them away.
+extension OutputScheduler.Event: Sendable where Payload: Sendable {}
 extension OutputScheduler.Content: Sendable where Payload: Sendable {}
 extension OutputScheduler.Step: Sendable where Payload: Sendable {}

@@ -23,7 +23,7 @@ package final class VideoOutput: @unchecked Sendable {
     }
 
     private struct State {
-        var scheduler = OutputScheduler<Frame>()
+        var scheduler: OutputScheduler<Frame>
         /// nil: raw frames leave.
         var encoding: EncodedOutput?
         let identity = StreamIdentity()
@@ -36,6 +36,17 @@ package final class VideoOutput: @unchecked Sendable {
         /// Keyed by the media path.
         var inputs: [PathID: Input] = [:]
 
+        /// That of the newest media path.
+        var newestInput: Input? { inputs.max { $0.key < $1.key }?.value }
+
+        /// Takes downstream's request for a keyframe.
+        /// - Returns: true if it waits for its time.
+        mutating func defersKeyframe(to time: ClockTime?, _ now: ClockTime?) -> Bool {
+            guard let time, let now, time > scheduler.moved(now) else { return false }
+            if keyframeTimes.count < 16 { keyframeTimes.insert(time) }
+            return true
+        }
+
         /// Takes the requests whose time has come.
         /// - Returns: the time to the next one, ns.
         mutating func takeDueKeyframes(_ now: ClockTime?) -> (isDue: Bool, left: ClockTime?) {
@@ -45,7 +56,7 @@ package final class VideoOutput: @unchecked Sendable {
             return (later.count < keyframeTimes.count, later.min().map { min($0 &- now, 1_000_000_000) })
         }
     }
-    private let state = StateLock(State())
+    private let state: StateLock<State>
     /// What has left. Only for the pad's streaming thread, and for `activate` before that starts.
     private struct Stream {
         /// STREAM_START, CAPS and SEGMENT have left.
@@ -82,26 +93,50 @@ package final class VideoOutput: @unchecked Sendable {
         self.element = element
         self.log = log
         source = LiveSourcePad(pad, element: element, log: log)
-        state.withLock { $0.scheduler = OutputScheduler(playout: playout) }
+        state = StateLock(State(scheduler: OutputScheduler(playout: playout)))
         source.setHandlers(
             LiveSourcePad.Handlers(
                 onActive: { [weak self] in self?.activate($0) }, turn: { [weak self] in self?.turn() },
                 latency: { [weak self] in self?.answerLatency() },
-                position: { [weak self] in self?.state.read(\.scheduler.lastTime) },
+                position: { [weak self] in self?.current.position },
                 onUpstreamEvent: { [weak self] in self?.upstream($0) ?? false }))
     }
 
     // MARK: Interface for the element
 
-    package var counters: OutputCounters { state.read(\.scheduler.counters) }
-    /// Size and rate negotiated with downstream; nil before. Called on the threads of `setRaw`.
-    var negotiatedFormat: OutputFormat? { state.read(\.scheduler.negotiated) }
-    /// The same; before, the preferred one. Any thread.
-    var format: OutputFormat { state.read(\.scheduler.format) }
+    private struct Snapshot: Sendable {
+        var counters: OutputCounters
+        /// Size and rate negotiated with downstream; nil before.
+        var negotiated: OutputFormat?
+        /// The same; before, the preferred one.
+        var format: OutputFormat
+        var timeline: OutputTimeline
+        var identity: StreamIdentity
+        var encoding: EncodedOutput?
+        /// Time of the last frame that left.
+        var position: ClockTime?
+        var isEndingOrEnded: Bool
+    }
+    /// Any thread.
+    private var current: Snapshot {
+        state.read { state in
+            Snapshot(
+                counters: state.scheduler.counters, negotiated: state.scheduler.negotiated,
+                format: state.scheduler.format, timeline: state.scheduler.timeline, identity: state.identity,
+                encoding: state.encoding, position: state.scheduler.lastTime,
+                isEndingOrEnded: state.scheduler.isEndingOrEnded)
+        }
+    }
+
+    package var counters: OutputCounters { current.counters }
+    var negotiatedFormat: OutputFormat? { current.negotiated }
+    var format: OutputFormat { current.format }
     /// The time line of the frames, which audio follows. Called on the threads that deliver the service's audio, the
     /// streaming thread of the audio's source pad, and any thread that queries that pad's latency.
-    package var timeline: OutputTimeline { state.read(\.scheduler.timeline) }
-    package var identity: StreamIdentity { state.read(\.identity) }
+    package var timeline: OutputTimeline { current.timeline }
+    package var identity: StreamIdentity { current.identity }
+    /// nil: raw frames leave.
+    package var encoding: EncodedOutput? { current.encoding }
 
     /// Reads from downstream's caps if encoded frames are to leave: if no raw ones may. Call it before `configure`.
     package func readDownstream() {
@@ -109,9 +144,6 @@ package final class VideoOutput: @unchecked Sendable {
         let encoding = source.pad.isLinked ? allowed.flatMap(EncodedOutput.init(downstream:)) : nil
         state.withLock { $0.encoding = encoding }
     }
-
-    /// nil: raw frames leave.
-    package var encoding: EncodedOutput? { state.read(\.encoding) }
 
     /// Call before the pad is activated.
     /// - Parameter change: sets what the settings decide; runs with the lock held, so it must not call out.
@@ -128,35 +160,39 @@ package final class VideoOutput: @unchecked Sendable {
         }
     }
 
-    /// Sets the longest time between two keyframes of an encoded output; zero: they come as they are. Any thread.
-    package func set(keyframeInterval interval: Duration) {
-        state.withLock { $0.scheduler.set(keyframeInterval: interval) }
+    /// Lets the streaming thread look again, unless nothing of what it waits for has changed.
+    @discardableResult private func handle(_ event: OutputScheduler<Frame>.Event, wakes: Bool = true) -> Bool {
+        defer { if wakes { source.wake() } }
+        return state.withLock { $0.scheduler.handle(event) }
     }
 
-    package func set(fallback: Fallback) { change { $0.set(fallback: fallback) } }
+    /// Sets the longest time between two keyframes of an encoded output; zero: they come as they are. Any thread.
+    package func set(keyframeInterval interval: Duration) { handle(.keyframeInterval(interval), wakes: false) }
+
+    package func set(fallback: Fallback) { handle(.fallback(fallback)) }
 
     /// Sets the latest raw frame, in the output's size. Called only if the user asked for `passthrough`, on whichever
     /// thread delivers the input's frames (`FrameLine`), one at a time: the streaming thread of the input's queue, a
     /// processor's, `decart-muted`, or upstream's if encoded frames follow.
     func setRaw(_ buffer: Buffer, _ format: OutputFormat) {
-        state.withLock { $0.scheduler.setRaw(Frame(buffer: buffer), format) }
+        handle(.raw(Frame(buffer: buffer), format), wakes: false)
     }
 
     /// Turns the size that downstream's caps leave open, once the orientation is known.
-    package func orient(portrait: Bool) { change { $0.orient(portrait: portrait) } }
+    package func orient(portrait: Bool) { handle(.portrait(portrait)) }
 
     /// Changes the frame rate that downstream's caps leave open.
-    package func prefer(framerate: Int) { change { $0.prefer(framerate: framerate) } }
+    package func prefer(framerate: Int) { handle(.framerate(framerate)) }
 
     /// Gives the sinks in PAUSED what they wait for, because the input is not live: see `OutputScheduler.preroll`.
-    package func preroll() { if change({ $0.preroll() }) { source.wake() } }
+    package func preroll() { handle(.preroll) }
 
     /// Sets the delay of a media path's frames, in ns from the input's running time to their arrival. Any thread.
     /// - Returns: true if more latency is needed than was reported.
-    func setDelay(_ delay: Int64, path: PathID) -> Bool { change { $0.setDelay(delay, path: path) } }
+    func setDelay(_ delay: Int64, path: PathID) -> Bool { handle(.delay(delay, path)) }
 
     /// Frames leave in PLAYING only, as from every live source.
-    package func set(playing: Bool) { change { $0.isPlaying = playing } }
+    package func set(playing: Bool) { handle(.playing(playing)) }
 
     /// Queues a tag or similar event of the input, which is pushed in order with the frames. Called on upstream's
     /// streaming thread.
@@ -166,15 +202,15 @@ package final class VideoOutput: @unchecked Sendable {
     }
 
     /// Pushes EOS after the queued frames.
-    package func finish() { change { $0.isEnding = true } }
+    package func finish() { handle(.ending) }
 
     /// Passes an event at once, past the frames. Any thread.
     package func push(_ event: Event) { source.pad.push(event) }
 
     /// Resumes after `finish`, as after a flush of the input.
     package func resume() {
-        guard state.read(\.scheduler.isEndingOrEnded) else { return }
-        source.resume { state.withLock { $0.scheduler.resume() } }
+        guard current.isEndingOrEnded else { return }
+        source.resume { handle(.resumed, wakes: false) }
     }
 
     /// Makes the sink pad for the decoded frames of one media path. The first frame of a path with a higher number ends
@@ -191,6 +227,7 @@ package final class VideoOutput: @unchecked Sendable {
         nonisolated(unsafe) var caps: Caps?
         nonisolated(unsafe) var requests = Throttle(.milliseconds(300))
         nonisolated(unsafe) var keyframes = KeyframeInterval()
+        nonisolated(unsafe) var sight = MotionMeter.Sight()
         input.setEventFunction { event in
             guard let own = event.caps else { return .handled(true) }
             (video, caps) = (VideoInfo(caps: own), own.first?.name == "video/x-raw" ? nil : own)
@@ -199,16 +236,17 @@ package final class VideoOutput: @unchecked Sendable {
         input.setChainFunction { [weak self, own = input.unowned] buffer in
             onFrame()
             let format = video.map { OutputFormat(width: $0.width, height: $0.height) }
-            if let video, caps == nil { self?.motion.add(buffer, video, now: MonotonicTime.now) }
+            if let video, caps == nil { self?.motion.add(buffer, video, now: MonotonicTime.now, to: &sight) }
             let frame = Frame(buffer: buffer, caps: caps)
             let time = self?.element.unowned.currentRunningTime
             let isDelta = caps != nil && buffer.isDeltaUnit
             let (isMissing, interval) =
-                self?.change {
-                    let isMissing = $0.enqueue(
+                self?.state.withLock { state in
+                    let isMissing = state.scheduler.enqueue(
                         frame, arrival: buffer.pts, format: format, path: path, isDelta: isDelta, now: time)
-                    return (isMissing, $0.configuration.keyframeInterval)
+                    return (isMissing, state.scheduler.configuration.keyframeInterval)
                 } ?? (false, .zero)
+            self?.source.wake()
             let now = MonotonicTime.now
             let isLate = caps != nil && keyframes.add(isKeyframe: !isDelta, interval: interval, now: now)
             if isMissing || isLate, requests.allows(at: now) { own.push(Event.forceKeyUnitUpstream()) }
@@ -233,11 +271,6 @@ package final class VideoOutput: @unchecked Sendable {
 
     package func removeInput(path: PathID) { _ = state.withLock { $0.inputs.removeValue(forKey: path) } }
 
-    private func change<R: Sendable>(_ body: (inout OutputScheduler<Frame>) -> R) -> R {
-        defer { source.wake() }
-        return state.withLock { body(&$0.scheduler) }
-    }
-
     // MARK: Pad functions
 
     private func activate(_ active: Bool) {
@@ -260,25 +293,15 @@ package final class VideoOutput: @unchecked Sendable {
     private func upstream(_ event: Event) -> Bool {
         if event.passesUpstream { return handlers.onUpstreamEvent(event) }
         if event.kind == .reconfigure {
-            change { $0.renegotiate() }
+            handle(.renegotiate)
             return true
         }
-        if let time = event.keyframeTime, let now = element.unowned.currentRunningTime {
-            let isLater = state.withLock { state in
-                guard time > state.scheduler.moved(now) else { return false }
-                if state.keyframeTimes.count < 16 { state.keyframeTimes.insert(time) }
-                return true
-            }
-            guard !isLater else {
-                source.wake()
-                return true
-            }
+        let (time, now) = (event.keyframeTime, element.unowned.currentRunningTime)
+        let (isLater, input) = state.withLock { state in (state.defersKeyframe(to: time, now), state.newestInput) }
+        guard !isLater else {
+            source.wake()
+            return true
         }
-        return pass(event)
-    }
-
-    private func pass(_ event: Event) -> Bool {
-        let input = state.read { state in state.inputs.max { $0.key < $1.key }?.value }
         return input?.onUpstreamEvent(event) ?? false
     }
 
@@ -296,17 +319,18 @@ package final class VideoOutput: @unchecked Sendable {
         let now = element.unowned.currentRunningTime
         let pipelineLatency = source.pipelineLatency
         let mayFill = handlers.mayFill()
-        let (events, step, keyframes) = state.withLock { state in
+        let (events, step, keyframes, input) = state.withLock { state in
             state.scheduler.pipelineLatency = pipelineLatency
             let keyframes = state.takeDueKeyframes(now)
+            let input = keyframes.isDue ? state.newestInput : nil
             // Before the announcement there is no stream that a tag could belong to.
             guard stream.isAnnounced, state.scheduler.isActive, !state.scheduler.hasEnded, !state.events.isEmpty else {
-                return ([Event](), state.scheduler.next(now: now, mayFill: mayFill), keyframes)
+                return ([Event](), state.scheduler.next(now: now, mayFill: mayFill), keyframes, input)
             }
-            return (exchange(&state.events, with: []), .wait(0), keyframes)
+            return (exchange(&state.events, with: []), .wait(0), keyframes, input)
         }
         // The service makes a keyframe at once, so a request for later has waited here.
-        if keyframes.isDue { _ = pass(Event.forceKeyUnitUpstream()) }
+        _ = input?.onUpstreamEvent(Event.forceKeyUnitUpstream())
         for event in events { source.pad.push(event) }
         switch step {
         case .wait(let time): source.wait(atMost: keyframes.left.map { min($0, time ?? $0) } ?? time)
@@ -351,7 +375,7 @@ package final class VideoOutput: @unchecked Sendable {
         let remedy = frame.caps == nil ? "videoconvert" : "a parser or decoder"
         let duty = source.push(buffer, from: .video, remedy: remedy)
         if duty == .goOn { return learnLayout() }
-        state.withLock { $0.scheduler.pushed(duty) }
+        handle(.pushed(duty), wakes: false)
         if duty == .end { handlers.onEnd() }
     }
 
@@ -365,8 +389,10 @@ package final class VideoOutput: @unchecked Sendable {
         let isChanged = encodedCaps != nil && encodedCaps != stream.encodedCaps
         if let encodedCaps { stream.encodedCaps = encodedCaps }
         if !exchange(&stream.isAnnounced, with: true) {
-            let (identity, format) = state.read { ($0.identity, $0.scheduler.negotiated) }
-            source.announce(identity.id, identity.groupID, caps: encodedCaps?.description ?? format?.capsText)
+            let current = current
+            source.announce(
+                current.identity.id, current.identity.groupID,
+                caps: encodedCaps?.description ?? current.negotiated?.capsText)
         } else if isChanged, let encodedCaps {
             source.pad.push(Event.caps(encodedCaps))
         }
@@ -394,7 +420,7 @@ package final class VideoOutput: @unchecked Sendable {
                         : "Downstream wants '\(wanted)', not square pixels with colorimetry bt601. "
                             + "Put videoconvert behind the element.",
                     debug: "downstream allows \(wanted), the element has \(ours)"))
-            state.withLock { $0.scheduler.hasEnded = true }
+            handle(.pushed(.fail), wakes: false)
             return
         }
         apply(OutputFormat(width: info.width, height: info.height, framerate: info.framerate))

@@ -43,13 +43,44 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         var hasFailed = false
     }
     private let shared = Mutex(Shared())
+    private var current: Shared { shared.withLock { $0 } }
 
-    /// The codec of the packets, and that of the elements behind them. Any thread.
+    /// The codec of the packets, and that of the elements behind them. Any thread. Each of its decisions is carried out with
+    /// the lock held.
     private struct Codecs: Sendable {
-        var arriving: VideoCodec?
-        var decoded: VideoCodec?
-        var isChanging = false
-        var onChange: (@Sendable () -> Void)?
+        private var arriving: VideoCodec?
+        private var decoded: VideoCodec?
+        private var isChanging = false
+        private var onChange: (@Sendable () -> Void)?
+
+        /// Takes the caps of packets that arrive from now on.
+        /// - Returns: called, without the lock, to begin the change to their codec.
+        mutating func arrive(_ codec: VideoCodec, _ isolator: ErrorIsolator) -> (@Sendable () -> Void)? {
+            arriving = codec
+            guard decoded != codec || isChanging else {
+                isolator.abandon()
+                return nil
+            }
+            isolator.hold()
+            defer { isChanging = true }
+            return isChanging ? nil : onChange
+        }
+
+        /// Takes the codec of the elements that have been built.
+        /// - Returns: that of those to build in their place; nil: the packets go on.
+        mutating func next(built: VideoCodec?, _ isolator: ErrorIsolator) -> VideoCodec? {
+            decoded = built
+            guard let arriving, arriving != decoded else {
+                isChanging = false
+                isolator.release()
+                return nil
+            }
+            return arriving
+        }
+
+        mutating func begin(_ codec: VideoCodec, _ change: @escaping @Sendable () -> Void) {
+            (decoded, onChange) = (codec, change)
+        }
     }
     private let codecs: CodecSlot
     private final class CodecSlot: Sendable { let value = Mutex(Codecs()) }
@@ -67,18 +98,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         self.codecs = codecs
         isolator = ErrorIsolator { caps, isolator in
             guard let codec = VideoCodec(packets: caps) else { return }
-            // Each of these decisions is made with the lock held, also that of `changeCodec`.
-            let onChange = codecs.value.withLock { codecs -> (@Sendable () -> Void)? in
-                codecs.arriving = codec
-                guard codecs.decoded != codec || codecs.isChanging else {
-                    isolator.abandon()
-                    return nil
-                }
-                isolator.hold()
-                defer { codecs.isChanging = true }
-                return codecs.isChanging ? nil : codecs.onChange
-            }
-            onChange?()
+            codecs.value.withLock { $0.arrive(codec, isolator) }?()
         }
     }
 
@@ -86,7 +106,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     package var receivedFrames: UInt64 { frames.load(ordering: .relaxed) }
 
     /// Factory of the decoder; nil before `start`. Any thread.
-    package var decoderName: String? { shared.withLock(\.decoderName) }
+    package var decoderName: String? { current.decoderName }
     /// Time for which the thread that decodes has worked. Any thread.
     package var busy: BusyTime { isolator.busy }
     /// Frames decoded so far. Any thread.
@@ -94,7 +114,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
 
     /// Size of the decoded frames before scaling. Any thread.
     package var receivedSize: (width: Int, height: Int)? {
-        shared.withLock(\.decoderOutput)?.currentCaps.flatMap(VideoInfo.init(caps:)).map { ($0.width, $0.height) }
+        current.decoderOutput?.currentCaps.flatMap(VideoInfo.init(caps:)).map { ($0.width, $0.height) }
     }
 
     /// Builds the decoder.
@@ -115,7 +135,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         }
         target = Target(codec: codec, bin: bin, exit: exit, markers: markers)
         try build()
-        codecs.value.withLock { ($0.decoded, $0.onChange) = (codec, onCodec) }
+        codecs.value.withLock { $0.begin(codec, onCodec) }
         try isolator.open(to: source)
     }
 
@@ -123,20 +143,12 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     /// keeps its latest frame, so that it goes on with the first keyframe of the new codec.
     package func changeCodec() throws {
         // It may change again while the elements are built.
-        while target != nil {
-            let next = codecs.value.withLock { codecs -> VideoCodec? in
-                guard let arriving = codecs.arriving, arriving != codecs.decoded else {
-                    codecs.isChanging = false
-                    isolator.release()
-                    return nil
-                }
-                return arriving
-            }
-            guard let next else { return }
+        while let built = target?.codec,
+            let next = codecs.value.withLock({ $0.next(built: built, isolator) })
+        {
             removeElements()
             target?.codec = next
             try build()
-            codecs.value.withLock { $0.decoded = next }
         }
     }
 
@@ -145,7 +157,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
 
     /// Called after the bin has gone to NULL.
     package func close() {
-        _ = shared.withLock { exchange(&$0, with: Shared()) }
+        publish(Shared())
         isolator.close()
         target?.exit.setActive(false)
         target = nil
@@ -210,12 +222,9 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         let convert = try Element(factory: "videoconvert")
         let sizing = try Element(factory: "capsfilter")
         chain += [scale, convert, sizing]
-        shared.withLock {
-            $0.sizing = sizing
-            $0.elements = chain
-            $0.decoderOutput = decoder.staticPad("src")
-            $0.decoderName = choice.factory
-        }
+        publish(
+            Shared(
+                sizing: sizing, elements: chain, decoderOutput: decoder.staticPad("src"), decoderName: choice.factory))
         applyFormat()
         // H.264 can be interlaced. videoscale would need filters of the same length for both fields.
         scale.staticPad("sink")?.passAsProgressive()
@@ -226,7 +235,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     private func buildReceiver(_ target: Target, _ encoding: EncodedOutput) throws {
         let receiver = try EncodedVideoBin.makeReceiver(target.codec, h264Format: encoding.h264Format)
         logger.info("no decoder: \(target.codec.encodingName) leaves encoded")
-        shared.withLock { ($0.elements, $0.decoderOutput) = ([receiver], receiver.staticPad("src")) }
+        publish(Shared(elements: [receiver], decoderOutput: receiver.staticPad("src"), decoderName: decoderName))
         try isolator.link(to: try target.bin.insert([receiver], before: target.exit))
     }
 
@@ -251,7 +260,11 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         }
         isolator.unlink()
         target?.bin.takeOut(elements)
-        let next = Shared(decoderName: decoderName)
+        publish(Shared(decoderName: decoderName))
+    }
+
+    private func publish(_ next: Shared) {
+        // The former elements are released outside of the lock.
         _ = shared.withLock { exchange(&$0, with: next) }
     }
 
@@ -259,7 +272,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     /// each looks again for a format that is newer than the one it has set.
     private func applyFormat() {
         var applied: OutputFormat?
-        while let sizing = shared.withLock(\.sizing), case let format = output.format, format != applied {
+        while let sizing = current.sizing, case let format = output.format, format != applied {
             let sized = EncoderFrame.caps(width: format.width, height: format.height)
             if let caps = try? Caps(followsReceived ? EncoderFrame.caps : sized) { sizing.set("caps", caps: caps) }
             applied = format

@@ -7,7 +7,8 @@ import EventLoopThreads
 import GStreamerKit
 import Synchronization
 
-// @unchecked: elements and pads lock themselves; `made` belongs to the processor's streaming thread; the rest is in the mutex.
+// @unchecked: elements and pads lock themselves; `made` belongs to the processor's streaming thread, `given` to the input's,
+// `built` to the queue; the rest is in the mutex.
 final class Processor: @unchecked Sendable {
     struct Handlers: Sendable {
         /// Called on the processor's streaming thread.
@@ -27,20 +28,21 @@ final class Processor: @unchecked Sendable {
     private struct Parts: Sendable {
         let bin: Bin
         let queue: Element
-        let sized: Element
     }
-    private struct State {
+    private struct State: Sendable {
         var parts: Parts?
-        var isLive: Bool
         var isOver = false
-        /// The last caps event that went in.
-        var caps: Event?
         var newest: ClockTime?
         /// Frames that went in since one came out, and the number of checks in a row that found too many of them.
         var unanswered = 0
         var silence = 0
     }
-    private let state: Mutex<State>
+    private let state = Mutex(State())
+    private let isLive = Atomic(true)
+    /// The bin with the elements, once they are made.
+    private var built: Bin?
+    /// The last caps event that went in.
+    private var given: Event?
     /// Segment and frame size of the output.
     private var made: (segment: Event?, size: (width: Int, height: Int)) = (nil, (0, 0))
 
@@ -49,10 +51,9 @@ final class Processor: @unchecked Sendable {
     /// Time between two checks.
     static let interval: Duration = .milliseconds(250)
 
-    init(_ text: String, isLive: Bool, _ handlers: Handlers) {
+    init(_ text: String, _ handlers: Handlers) {
         self.text = text
         self.handlers = handlers
-        state = Mutex(State(isLive: isLive))
     }
 
     // MARK: Life cycle
@@ -89,13 +90,13 @@ final class Processor: @unchecked Sendable {
         queue.set("max-size-bytes", 0)
         queue.set("max-size-time", "0")
         queue.connect("overrun") { [weak self] _ in
-            if let self, self.state.withLock(\.isLive) { self.handlers.onDrop(self) }
+            if let self { self.handlers.onDrop(self) }
             return nil
         }
         behindQueue.dropFramesOfOtherCaps()
         // Runs on the processor's streaming thread, in order with the frames.
-        behindQueue.addProbe(.downstreamEvent) { [weak self] item in
-            if case .event(let event) = item, let caps = event.caps { self?.keepSize(of: caps) }
+        behindQueue.addProbe(.downstreamEvent) { item in
+            if case .event(let event) = item, let caps = event.caps { Self.keepSize(of: caps, sized) }
             return .pass
         }
         // videoscale would need filters of the same length for both fields.
@@ -114,11 +115,12 @@ final class Processor: @unchecked Sendable {
         try entry.link(sink)
         entry.push(Event.streamStart(id: "decart/processor", groupID: Event.nextGroupID()))
 
+        built = bin
         let isWanted = state.withLock { state in
-            state.parts = Parts(bin: bin, queue: queue, sized: sized)
-            queue.set("leaky", state.isLive ? "downstream" : "no")
+            state.parts = Parts(bin: bin, queue: queue)
             return !state.isOver
         }
+        followLiveness()
         // While the state is locked, state changes of the parent do not wait for elements that block here.
         bin.setLockedState(true)
         if isWanted { parent.add(bin) }
@@ -139,7 +141,7 @@ final class Processor: @unchecked Sendable {
         }
         bin?.setLockedState(true)
         work.async { [self] in
-            if let bin = state.withLock(\.parts?.bin) { tearDown(bin) }
+            if let bin = built { tearDown(bin) }
             done()
         }
     }
@@ -167,11 +169,19 @@ final class Processor: @unchecked Sendable {
 
     /// A live input is never blocked, so the queue drops frames; for any other input the queue blocks and drops none.
     func set(live: Bool) {
-        let queue = state.withLock { state in
-            state.isLive = live
-            return state.parts?.queue
+        isLive.store(live, ordering: .releasing)
+        followLiveness()
+    }
+
+    /// The processor's queue and the thread that knows the input may be here at once, so each looks again for a kind that is
+    /// newer than the one it has set.
+    private func followLiveness() {
+        guard let queue = state.withLock(\.parts?.queue) else { return }
+        var applied: Bool?
+        while case let isLive = isLive.load(ordering: .acquiring), isLive != applied {
+            queue.set("leaky", isLive ? "downstream" : "no")
+            applied = isLive
         }
-        queue?.set("leaky", live ? "downstream" : "no")
     }
 
     // MARK: Input (the input's streaming thread)
@@ -180,17 +190,16 @@ final class Processor: @unchecked Sendable {
         guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
         buffer.pts = time
         buffer.dts = nil
-        let (isReady, isFirst, changes) = state.withLock { state in
-            guard state.parts != nil, !state.isOver else { return (false, false, false) }
-            let before = state.caps
-            state.caps = caps
+        let isReady = state.withLock { state in
+            guard state.parts != nil, !state.isOver else { return false }
             state.newest = time
             state.unanswered &+= 1
-            return (true, before == nil, before !== caps)
+            return true
         }
         guard isReady else { return }
-        if changes { entry.push(caps) }
-        if isFirst { entry.push(Event.timeSegment()) }
+        let before = exchange(&given, with: caps)
+        if before !== caps { entry.push(caps) }
+        if before == nil { entry.push(Event.timeSegment()) }
         // Because of the queue, the result belongs to an earlier frame. An element that fails has posted a better
         // message by then.
         switch entry.push(buffer) {
@@ -217,8 +226,8 @@ final class Processor: @unchecked Sendable {
 
     // MARK: Output (the processor's streaming thread)
 
-    private func keepSize(of caps: Caps) {
-        guard let info = VideoInfo(caps: caps), let sized = state.withLock(\.parts?.sized),
+    private static func keepSize(of caps: Caps, _ sized: Element) {
+        guard let info = VideoInfo(caps: caps),
             let wanted = try? Caps(EncoderFrame.caps(width: info.width, height: info.height))
         else { return }
         sized.set("caps", caps: wanted)

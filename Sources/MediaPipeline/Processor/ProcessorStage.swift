@@ -18,9 +18,6 @@ package final class ProcessorStage: @unchecked Sendable {
         var element: Bin?
         var condition = Condition.none
         var isLive = true
-        var lastArrived: ClockTime?
-        /// Running time of the last frame that left, processed or not.
-        var lastPassed: ClockTime?
         var current: Processor?
         var starting: Processor?
         /// Checks left for `starting` to start; nil once it has started.
@@ -31,16 +28,25 @@ package final class ProcessorStage: @unchecked Sendable {
         var beingRemoved: [Processor] = []
 
         var all: [Processor] { [current, starting].compactMap { $0 } }
+
+        /// Takes all that work or start; they are to be removed.
         mutating func takeAll() -> [Processor] {
-            defer { (current, starting, startsWithin, holds) = (nil, nil, nil, false) }
-            return all
+            defer { (startsWithin, holds) = (nil, false) }
+            return take(\.current) + take(\.starting)
+        }
+
+        /// Takes one that is to be removed.
+        mutating func take(_ role: WritableKeyPath<State, Processor?>) -> [Processor] {
+            guard let processor = self[keyPath: role].take() else { return [] }
+            beingRemoved.append(processor)
+            return [processor]
         }
     }
     private let state = StateLock(State())
     private let timer = PeriodicTimer("decart-processors")
     /// Entered while a processor is being started or removed.
     private let busy = DispatchGroup()
-    /// Called with a processor's frames, on its streaming thread. It must let `passes` decide whether a frame is forwarded.
+    /// Called with a processor's frames, on its streaming thread. It must let `takesTurn` decide whether a frame is forwarded.
     /// Set before the first start.
     var onFrame: @Sendable (Processor, EncoderFrame) -> Void = { _, _ in }
     /// Called when a frame was dropped because the processor is too slow. Set before the first start.
@@ -56,36 +62,27 @@ package final class ProcessorStage: @unchecked Sendable {
     /// Called in READY to PAUSED. Returns when the processor has started, so that it gets the first frame, or has
     /// failed.
     package func start(_ text: String?, element: ElementHandle) {
-        state.withLock { $0.handle = element }
-        guard let text else { return }
-        bring(text, holds: true)
+        bring(text, holds: true, handle: element)
         // Longer than the start timeout, so a processor that does not start has been given up by then.
         let limit = Processor.interval * (Self.startLimit &+ 2)
-        _ = busy.wait(timeout: .now() + .nanoseconds(Int(clamping: limit.clockTime)))
+        if text != nil { _ = busy.wait(timeout: .now() + .nanoseconds(Int(clamping: limit.clockTime))) }
     }
 
     /// Called in PAUSED to READY. Waits only 300 ms for the processors' threads, which may be blocked anywhere.
     package func stop() {
         timer.stop()
-        let processors = state.withLock { state in
-            let (processors, beingRemoved) = (state.takeAll(), state.beingRemoved)
-            state = State()
-            state.beingRemoved = beingRemoved
-            return processors
-        }
-        remove(processors)
+        remove(
+            state.withLock { state in
+                let (processors, beingRemoved) = (state.takeAll(), state.beingRemoved)
+                state = State()
+                state.beingRemoved = beingRemoved
+                return processors
+            })
         _ = busy.wait(timeout: .now() + .milliseconds(300))
     }
 
     /// Replaces the processor while the element runs; nil removes it. The same text again is another attempt.
-    package func change(to text: String?) {
-        if let text { return bring(text, holds: false) }
-        remove(
-            state.withLock { state in
-                state.condition = .none
-                return state.takeAll()
-            })
-    }
+    package func change(to text: String?) { bring(text, holds: false) }
 
     func set(live: Bool) {
         let processors = state.withLock { state in
@@ -102,24 +99,33 @@ package final class ProcessorStage: @unchecked Sendable {
 
     // MARK: Starting and removing processors
 
-    private func bring(_ text: String, holds: Bool) {
-        let processor = Processor(
-            text, isLive: state.read(\.isLive),
-            Processor.Handlers(
-                onFrame: { [weak self] in self?.onFrame($0, $1) },
-                onDrop: { [weak self] in self?.lost($0) }, onEnd: { [weak self] in self?.fail($0, $1) }))
-        let (element, former) = state.withLock { state -> (Bin?, Processor?) in
-            guard let handle = state.handle else { return (nil, nil) }
+    /// - Parameter handle: nil: as before.
+    private func bring(_ text: String?, holds: Bool, handle: ElementHandle? = nil) {
+        let processor = text.map { text in
+            Processor(
+                text,
+                Processor.Handlers(
+                    onFrame: { [weak self] in self?.onFrame($0, $1) },
+                    onDrop: { [weak self] in self?.lost($0) }, onEnd: { [weak self] in self?.fail($0, $1) }))
+        }
+        let (element, isLive, former) = state.withLock { state -> (Bin?, Bool, [Processor]) in
+            if let handle { state.handle = handle }
+            guard let processor else {
+                if handle == nil { state.condition = .none }
+                return (nil, state.isLive, state.takeAll())
+            }
+            guard let handle = state.handle else { return (nil, state.isLive, []) }
             let element = state.element ?? handle.retained
             state.element = element
-            let former = state.starting
+            let former = state.take(\.starting)
             (state.starting, state.startsWithin) = (processor, Self.startLimit)
             state.holds = holds || state.holds
             state.condition = .starting
-            return (element, former)
+            return (element, state.isLive, former)
         }
-        guard let element else { return }
-        remove([former].compactMap { $0 })
+        remove(former)
+        guard let element, let processor else { return }
+        processor.set(live: isLive)
         timer.start(every: Processor.interval) { [weak self] in self?.look() }
         busy.enter()
         processor.start(in: element) { [weak self, busy] error in
@@ -129,15 +135,11 @@ package final class ProcessorStage: @unchecked Sendable {
     }
 
     private func started(_ processor: Processor) {
-        let isLive = state.withLock { state in
-            if state.starting === processor { state.startsWithin = nil }
-            return state.isLive
-        }
-        processor.set(live: isLive)
+        state.withLock { if $0.starting === processor { $0.startsWithin = nil } }
     }
 
-    private func remove(_ processors: [Processor]) {
-        state.withLock { $0.beingRemoved += processors }
+    /// - Parameter processors: those that the state has given up.
+    func remove(_ processors: [Processor]) {
         for processor in processors {
             busy.enter()
             processor.remove { [weak self, busy] in
@@ -160,10 +162,7 @@ package final class ProcessorStage: @unchecked Sendable {
     private func fail(_ processor: Processor, _ why: String) {
         let (element, processors) = state.withLock { state -> (Bin?, [Processor]) in
             // A processor that is about to be replaced fails silently.
-            if state.current === processor, state.starting != nil {
-                state.current = nil
-                return (nil, [processor])
-            }
+            if state.current === processor, state.starting != nil { return (nil, state.take(\.current)) }
             guard state.current === processor || state.starting === processor else { return (nil, []) }
             state.condition = .bypassed
             return (state.element, state.takeAll())
@@ -179,7 +178,10 @@ package final class ProcessorStage: @unchecked Sendable {
     }
 
     private func lost(_ processor: Processor) {
-        let counts = state.withLock { $0.current === processor || ($0.holds && $0.starting === processor) }
+        // For an input that is not live, the queue blocks instead.
+        let counts = state.read { state in
+            state.isLive && (state.current === processor || (state.holds && state.starting === processor))
+        }
         if counts { onDrop() }
     }
 
@@ -204,36 +206,21 @@ package final class ProcessorStage: @unchecked Sendable {
     /// one, and must not be forwarded as it is.
     /// - Parameter caps: those of the frame.
     func process(_ frame: EncoderFrame, _ caps: Event) -> Bool {
-        let (current, starting, holds) = state.withLock { state in
-            // A new stream or a seek backwards: the times of earlier frames no longer count.
-            if let time = frame.runningTime, let last = state.lastArrived, time < last { state.lastPassed = nil }
-            state.lastArrived = frame.runningTime
-            return (state.current, state.starting, state.holds)
-        }
+        let (current, starting, holds) = state.read { ($0.current, $0.starting, $0.holds) }
         current?.push(frame, caps)
         starting?.push(frame, caps)
         return current != nil || holds
     }
 
-    /// Called while an unprocessed frame leaves.
-    func passed(_ frame: EncoderFrame) { state.withLock { $0.lastPassed = frame.runningTime } }
-
-    /// Called while a processor's frame is about to leave; true if it is forwarded. The first frame of a new processor makes
-    /// that one the current processor.
-    func passes(_ frame: EncoderFrame, from processor: Processor) -> Bool {
-        let (passes, former) = state.withLock { state -> (Bool, Processor?) in
-            var former: Processor?
-            if state.starting === processor {
-                former = state.current
-                (state.current, state.starting, state.startsWithin, state.holds) = (processor, nil, nil, false)
-                state.condition = .active
-            }
-            guard state.current === processor, let time = frame.runningTime, state.lastPassed.map({ time > $0 }) ?? true
-            else { return (false, former) }
-            state.lastPassed = time
+    /// Called for each frame of a processor. The first one of a new processor makes that the current processor.
+    /// - Returns: true if the frame may be forwarded, and the former processor, to be removed.
+    func takesTurn(_ processor: Processor) -> (isCurrent: Bool, former: Processor?) {
+        state.withLock { state in
+            guard state.starting === processor else { return (state.current === processor, nil) }
+            let former = state.take(\.current).first
+            (state.current, state.starting, state.startsWithin, state.holds) = (processor, nil, nil, false)
+            state.condition = .active
             return (true, former)
         }
-        remove([former].compactMap { $0 })
-        return passes
     }
 }

@@ -130,7 +130,10 @@ package struct CPULoadController: Sendable {
         return max(1, Int((inputRate * share).rounded()))
     }
 
-    /// Call with each frame. `now` is monotonic from any origin.
+    /// False for a frame in mid-window, for which `frame` need not be called. `now` is monotonic from any origin.
+    package func needsReading(at now: Duration) -> Bool { window.map { now - $0.start >= Self.windowLength } ?? true }
+
+    /// Takes the counters at a frame.
     /// - Returns: true if `frameRate` has changed.
     package mutating func frame(_ reading: Reading, now: Duration) -> Bool {
         longestWork = max(longestWork, reading.longestWork)

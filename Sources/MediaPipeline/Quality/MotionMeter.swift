@@ -7,12 +7,16 @@ package final class MotionMeter: Sendable {
     private static let grid = 16
     /// Samples of two frames that differ by more are a change.
     private let tolerance: Int
-    private struct State {
-        var due = Throttle(.milliseconds(250))
-        var samples: [UInt8] = []
-        var counts = Counts()
+    private let frames = Atomic<UInt64>(0)
+    private let changes = Atomic<UInt64>(0)
+
+    /// What was seen last. Each stream of frames has its own, which belongs to the thread that delivers them.
+    package struct Sight {
+        fileprivate var due = Throttle(.milliseconds(250))
+        fileprivate var samples: [UInt8] = []
+
+        package init() {}
     }
-    private let state = Mutex(State())
 
     package struct Counts: Sendable, Equatable {
         /// Frames that were looked at, and those of them that differed from the one before.
@@ -24,21 +28,24 @@ package final class MotionMeter: Sendable {
 
     package init(tolerance: Int) { self.tolerance = tolerance }
 
-    package var counts: Counts { state.withLock(\.counts) }
+    package var counts: Counts {
+        var counts = Counts()
+        // No more changes than frames.
+        counts.changes = changes.load(ordering: .acquiring)
+        counts.frames = frames.load(ordering: .relaxed)
+        return counts
+    }
 
     /// Frames without plain 8-bit luma are not counted.
-    package func add(_ frame: Buffer, _ video: VideoInfo, now: Duration) {
-        guard video.hasPlainLuma, state.withLock({ $0.due.allows(at: now) }), let samples = Self.samples(frame, video)
-        else { return }
-        state.withLock { state in
-            state.counts.frames &+= 1
-            let isSame =
-                samples.count == state.samples.count
-                && zip(samples, state.samples).allSatisfy { abs(Int($0) - Int($1)) <= tolerance }
-            guard !isSame else { return }
-            state.samples = samples
-            state.counts.changes &+= 1
-        }
+    package func add(_ frame: Buffer, _ video: VideoInfo, now: Duration, to sight: inout Sight) {
+        guard video.hasPlainLuma, sight.due.allows(at: now), let samples = Self.samples(frame, video) else { return }
+        frames.wrappingAdd(1, ordering: .relaxed)
+        let isSame =
+            samples.count == sight.samples.count
+            && zip(samples, sight.samples).allSatisfy { abs(Int($0) - Int($1)) <= tolerance }
+        guard !isSame else { return }
+        sight.samples = samples
+        changes.wrappingAdd(1, ordering: .releasing)
     }
 
     private static func samples(_ frame: Buffer, _ video: VideoInfo) -> [UInt8]? {

@@ -24,10 +24,12 @@ package final class PeriodicTimer: Sendable {
     }
     private let queue: SerialQueue
     private let run = Mutex<Run?>(nil)
+    /// `run` is set; read with each frame.
+    private let isOn = Atomic(false)
 
     package init(_ label: String) { queue = SerialQueue(label: label) }
 
-    package var isRunning: Bool { run.withLock { $0 != nil } }
+    package var isRunning: Bool { isOn.load(ordering: .acquiring) }
 
     /// Starts the timer, or replaces the running one.
     package func start(every time: Duration, _ fire: @escaping @Sendable () -> Void) {
@@ -48,6 +50,9 @@ package final class PeriodicTimer: Sendable {
 
     private func replace(by next: Run?) {
         // Released outside of the lock, together with what its handler holds.
-        _ = run.withLock { exchange(&$0, with: next) }
+        _ = run.withLock { run in
+            isOn.store(next != nil, ordering: .releasing)
+            return exchange(&run, with: next)
+        }
     }
 }

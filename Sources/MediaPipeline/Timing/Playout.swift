@@ -11,7 +11,7 @@ package final class Playout: Sendable {
         /// Output times.
         var begins: [MediaKind: ClockTime] = [:]
 
-        var delay: ClockTime { delays.values.map(\.current).max() ?? 0 }
+        var delay: ClockTime { max(delays[.audio]?.current ?? 0, delays[.video]?.current ?? 0) }
     }
     private let state = Mutex(State())
 
@@ -44,14 +44,31 @@ package final class Playout: Sendable {
         }
     }
 
-    /// The delay that media of this kind need, ns.
-    package func delay(of kind: MediaKind) -> ClockTime { state.withLock { $0.delays[kind]?.current ?? 0 } }
-    /// From the earliest possible arrival to the display, ns.
-    package var delay: ClockTime { state.withLock(\.delay) }
-    /// The delay, ns, with which the media of the last seconds would have been in time; `delay` follows it.
-    package var target: ClockTime { state.withLock { $0.delays.values.map(\.target).max() ?? 0 } }
-    /// The least latency, ns, that has covered the delay so far.
-    package var promised: ClockTime { state.withLock(\.promised) }
+    /// Times in ns.
+    package struct Delays: Sendable {
+        /// What media of each kind need.
+        package fileprivate(set) var audio: ClockTime
+        package fileprivate(set) var video: ClockTime
+        /// The delay with which the media of the last seconds would have been in time; `delay` follows it.
+        package fileprivate(set) var target: ClockTime
+        /// The least latency that has covered the delay so far.
+        package fileprivate(set) var promised: ClockTime
+
+        /// From the earliest possible arrival to the display.
+        package var delay: ClockTime { max(audio, video) }
+    }
+
+    package var delays: Delays {
+        state.withLock { state in
+            Delays(
+                audio: state.delays[.audio]?.current ?? 0, video: state.delays[.video]?.current ?? 0,
+                target: state.delays.values.map(\.target).max() ?? 0, promised: state.promised)
+        }
+    }
+
+    package var delay: ClockTime { delays.delay }
+    package var target: ClockTime { delays.target }
+    package var promised: ClockTime { delays.promised }
 
     package func end(_ kind: MediaKind) { state.withLock { ($0.delays[kind], $0.begins[kind]) = (nil, nil) } }
 
