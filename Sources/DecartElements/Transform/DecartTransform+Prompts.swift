@@ -34,7 +34,7 @@ extension DecartTransform {
     // MARK: Action signals
 
     func actionSignal(_ name: String, _ arguments: [GValueBox]) -> GValueBox? {
-        let session = state.withLock(\.run?.session)
+        let session = session
         switch name {
         case "set-prompt":
             guard arguments.count == 2 else { return nil }
@@ -47,7 +47,7 @@ extension DecartTransform {
             return GValueBox(uint64: request(setsImage: true, image, text, enrich: enrich, session))
         case "connect", "disconnect":
             state.withLock {
-                $0.run?.awaitsInput = false
+                $0.run?.input.stopAwaiting()
                 $0.run?.outcome.isDisconnected = name == "disconnect"
             }
             if name == "disconnect" {

@@ -17,12 +17,11 @@ extension DecartTransform {
         switch name {
         case "stats": return GValueBox(structure: statistics())
         default:
-            return state.withLock {
-                TransformProperties.settings.value(name, in: $0.settings)
-                    ?? SessionSnapshot.properties.value(name, in: $0.snapshot)
-                    ?? QualityJudge.Verdict.properties.value(name, in: $0.quality.verdict)
-                    ?? BitrateSteering.properties.value(name, in: $0.steering)
-            }
+            let now = now
+            return TransformProperties.settings.value(name, in: now.settings)
+                ?? SessionSnapshot.properties.value(name, in: now.snapshot)
+                ?? QualityJudge.Verdict.properties.value(name, in: now.quality.verdict)
+                ?? BitrateSteering.properties.value(name, in: now.steering)
         }
     }
 
@@ -45,18 +44,19 @@ extension DecartTransform {
     }
 
     private func statistics() -> Structure {
-        let run = state.withLock(\.run)
+        let run = now.run
         let session = run?.session
         let connections = session?.readConnections() ?? []
         let path = session?.path
         let (publication, sid) = session?.publication ?? (.none, nil)
-        // The clock is read under the lock: a state must not begin after it.
-        let (snapshot, history, now) = state.withLock { ($0.snapshot, $0.history, MonotonicTime.now) }
+        // The clock is read afterwards: a state must not begin after it.
+        let (state, now) = (self.now, MonotonicTime.now)
         let statistics = TransformStatistics(
             input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none,
             output: output?.counters ?? OutputCounters(),
             playout: output.map { ($0.playout.delay, $0.playout.target) } ?? (0, 0),
-            audio: (audio.gate.counters, audio.counters), snapshot: session == nil ? nil : snapshot, history: history,
+            audio: (audio.gate.counters, audio.counters), snapshot: session == nil ? nil : state.snapshot,
+            history: state.history,
             totals: totals.sum, connections: connections, codecs: path?.codecs ?? CodecStatistics(),
             receivedSize: path?.receivedSize, timing: run?.timing,
             track: trackStats.read(bytes: connections.first?.statistics.bytesSent, now: now),
@@ -68,28 +68,28 @@ extension DecartTransform {
 
     func promptChanged(_ name: String) { _ = state.withLock { $0.changedPromptProperties.insert(name) } }
 
-    func applyAudioMute() { audio.setMuted(state.withLock(\.settings.muteAudio)) }
+    func applyAudioMute() { audio.setMuted(settings.muteAudio) }
 
     func applyProcessor() {
-        let (text, isRunning) = state.withLock { ($0.settings.processor, $0.run != nil) }
-        if !warnOfRawProperty("processor"), isRunning { input?.processing.change(to: text) }
+        let now = now
+        if !warnOfRawProperty("processor"), now.run != nil { input?.processing.change(to: now.settings.processor) }
     }
 
     /// Applies frame rate and bitrates to the session and its later attempts, and the frame rate to the output.
     func applyLimits() {
-        let (settings, session) = state.withLock { ($0.settings, $0.run?.session) }
-        guard let session else { return }
-        session.setLimits(settings)
-        if let format = Self.plannedFormat(settings) { output?.prefer(framerate: format.framerate) }
+        let now = now
+        guard let session = now.run?.session else { return }
+        session.setLimits(now.settings)
+        if let format = Self.plannedFormat(now.settings) { output?.prefer(framerate: format.framerate) }
     }
 
     func applyKeyframeInterval() {
-        output?.set(keyframeInterval: state.withLock(\.settings.keyframeInterval))
+        output?.set(keyframeInterval: settings.keyframeInterval)
     }
 
     func applyDuration() {
-        let (session, limit) = state.withLock { ($0.run?.session, $0.settings.session.maximumDuration) }
-        session?.controller.limit(to: limit)
+        let now = now
+        now.run?.session.controller.limit(to: now.settings.session.maximumDuration)
     }
 
     /// Applies only while the element runs. `passthrough` needs a branch for raw frames, which is built on demand. One
@@ -140,8 +140,9 @@ extension DecartTransform {
     /// Applies only while the element runs.
     /// - Parameter property: the one that has been set; false also lifts a mute that the service has requested.
     func applyMute(by property: KeyPath<TransformSettings, Bool>? = nil) {
-        let (settings, session) = state.withLock { ($0.settings, $0.run?.session) }
-        guard let input, let session else { return }
+        let now = now
+        let settings = now.settings
+        guard let input, let session = now.run?.session else { return }
         // There are no black frames for an encoded input.
         let silent = settings.silentKinds(isEncoded: input.encoded.isOn || input.encoded.isExpected)
         input.gate.set(withheld: silent.contains(.video))
@@ -151,19 +152,22 @@ extension DecartTransform {
     }
 
     func applyGeometry() {
-        let (fit, size) = state.withLock { ($0.settings.fit, $0.run?.size) }
-        guard let input, let size else { return }
-        input.configure(width: size.current.width, height: size.current.height, fit: fit)
+        let now = now
+        guard let input, let size = now.run?.size else { return }
+        input.configure(width: size.current.width, height: size.current.height, fit: now.settings.fit)
     }
 
     /// Turns the sent frames, and so the returned ones, without a new session.
     func applyOrientation() {
-        let (settings, size) = state.withLock { ($0.settings, $0.run?.size) }
+        let now = now
+        let settings = now.settings
         // The size of an encoded stream is its own.
-        guard settings.orientation != .auto, let input, !input.encoded.isOn, let output, let size else { return }
-        let now = size.current
-        if (now.height > now.width) != (settings.orientation == .portrait) {
-            size.set(width: now.height, height: now.width)
+        guard settings.orientation != .auto, let input, !input.encoded.isOn, let output,
+            let size = now.run?.size
+        else { return }
+        let (width, height) = size.current
+        if (height > width) != (settings.orientation == .portrait) {
+            size.set(width: height, height: width)
         }
         input.configure(width: size.current.width, height: size.current.height, fit: settings.fit)
         output.orient(portrait: size.current.height > size.current.width)
