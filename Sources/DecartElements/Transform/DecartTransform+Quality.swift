@@ -92,8 +92,9 @@ extension DecartTransform {
         // Video that no participant receives is not encoded.
         let isEncoding = isConnected && session.path?.isWanted ?? true
         reading.isDue =
-            input.gate.isPlaying && !input.gate.isHolding && isDue && !run.input.isDraining && !run.input.hasWarnedOfAudio
-            && settings.subscribeToken == nil && settings.publishVideo && !settings.muteVideo
+            input.gate.isPlaying && !input.gate.isHolding && isDue && !run.input.isDraining
+            && !run.input.hasWarnedOfAudio && settings.subscribeToken == nil && settings.publishVideo
+            && !settings.muteVideo
             && !settings.silentKinds(isEncoded: input.encoded.isOn).contains(.video)
         (reading.awaitsInput, reading.isLinked) = (
             run.input.awaitsVideo, handle.unowned.staticPad("sink")?.isLinked ?? false
