@@ -96,7 +96,7 @@ extension SessionPlan {
                 ([key?.reveal()] + access.connection.iceServers.map(\.credential)).compactMap { $0.map { Secret($0) } }
                 + (route.proxy?.secrets ?? []) + settings.service.apiKeyHeaders.map(\.value)
             if settings.transport == .auto {
-                configuration.knownTransport = TransportCache.shared.transport(of: service)
+                configuration.knownTransport = KnownServices.transports.value(of: service)
             }
             if let subscribeToken {
                 configuration.isViewer = true
@@ -131,7 +131,7 @@ extension SessionPlan {
     }
 
     /// Service for which `auto` remembers the transport.
-    var service: TransportCache.Service { TransportCache.Service(url: base.description, model: model.name) }
+    var service: ServiceName { ServiceName(url: base.description, model: model.name) }
 
     func media(for transport: MediaTransportKind) -> MediaSettings { transport == .webrtc ? direct : room }
 
