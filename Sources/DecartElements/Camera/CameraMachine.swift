@@ -107,6 +107,9 @@ package struct CameraMachine<Capture: CameraCapture>: Sendable {
     package func isStarting(_ capture: Capture) -> Bool { isRunning && starting === capture }
     package func isInUse(_ capture: Capture) -> Bool { isRunning && current === capture }
 
+    /// False for a capture that goes while its first frame comes. One whose start has not returned yet may take over.
+    package func mayTakeOver(_ capture: Capture) -> Bool { !leaving.contains(capture) }
+
     /// True if the choice still stands and the camera is not in use already, or has another format.
     package func takes(_ camera: Camera, _ format: CameraFormat?) -> Bool {
         isRunning && wantsCapture && chosen?.id == camera.id && (newest?.camera?.id != camera.id || format != nil)
@@ -138,7 +141,10 @@ package struct CameraMachine<Capture: CameraCapture>: Sendable {
         case .handled(let camera): if requested?.id == camera.id { requested = nil }
         case .replacing(let cameraID): return makeRoom(for: cameraID)
         case .made(let capture):
-            guard isRunning else { return [.remove(capture)] }
+            guard isRunning else {
+                leaving.append(capture)
+                return [.remove(capture)]
+            }
             starting = capture
             return [.start(capture)]
         case .delivered(let capture): return use(capture)

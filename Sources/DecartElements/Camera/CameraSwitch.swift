@@ -281,7 +281,9 @@ final class CameraSwitch: @unchecked Sendable {
 
     /// Called on the streaming thread of a capture, with its first frame.
     private func arrived(_ capture: Capture) {
-        let last = now.machine.current
+        let machine = now.machine
+        guard machine.mayTakeOver(capture) else { return }
+        let last = machine.current
         capture.activate(host.selector, after: last === capture ? nil : last)
         host.onFirst(capture.plan)
         perform { $0.handle(.delivered(capture)) }

@@ -69,8 +69,6 @@ final class MediaPath: @unchecked Sendable {
         /// Changed ones; nil: those of the settings.
         var limits: VideoLimits?
         var trackSID: String?
-        /// The last counters are in the element's totals.
-        var isCounted = false
 
         var sender: PeerConnection? { connections.first?.connection }
     }
@@ -160,11 +158,6 @@ final class MediaPath: @unchecked Sendable {
     /// Adds the counters of this path's connections to the element's. Any thread.
     /// - Parameter isLast: the connections are about to be closed.
     func count(_ connections: [ConnectionStatistics], isLast: Bool = false) {
-        let isCounted = shared.withLock { shared in
-            defer { shared.isCounted = shared.isCounted || isLast }
-            return shared.isCounted
-        }
-        guard !isCounted else { return }
         host.totals.count(id, PathCounters(connections.map(\.statistics), codecs), isLast: isLast)
     }
 
@@ -176,6 +169,7 @@ final class MediaPath: @unchecked Sendable {
         bin.suppressSourceAndSinkFlags()
         let sent = host.input.gate.counters.framesSent
         shared.withLock { ($0.bin, $0.sentBefore) = (bin, sent) }
+        host.totals.begin(id)
         host.element.unowned.add(bin)
         bin.syncStateWithParent()
     }

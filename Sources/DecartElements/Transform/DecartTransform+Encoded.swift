@@ -15,6 +15,12 @@ struct BitrateSteering: PropertyStorage {
     /// A notification is on its way; it will show the newest value.
     var isNotifying = false
 
+    /// - Returns: true if a notification is to be sent.
+    mutating func take(_ target: Int) -> Bool {
+        guard exchange(&self.target, with: target) != target else { return false }
+        return !exchange(&isNotifying, with: true)
+    }
+
     static let properties = PropertyTable<BitrateSteering>([
         .readOnly(
             "target-bitrate", nick: "Target bitrate",
@@ -161,18 +167,13 @@ extension DecartTransform {
         return true
     }
 
-    /// Called on the network thread, where no handler of the application may run.
+    /// Called on the network thread, where no handler of the application may run. The connection of a run that has ended
+    /// may still call it.
     func steer(_ target: BitrateTarget) {
-        let session = state.withLock { state -> ElementSession? in
-            guard state.steering.target != target.target else { return nil }
-            state.steering.target = target.target
-            guard !state.steering.isNotifying else { return nil }
-            state.steering.isNotifying = true
-            return state.run?.session
-        }
+        let session = state.withLock { $0.run?.steering.take(target.target) == true ? $0.run?.session : nil }
         session?.async { [weak self] in
             guard let self else { return }
-            self.state.withLock { $0.steering.isNotifying = false }
+            self.state.withLock { $0.run?.steering.isNotifying = false }
             self.handle.unowned.notify("target-bitrate")
         }
     }

@@ -21,7 +21,7 @@ extension DecartTransform {
             return TransformProperties.settings.value(name, in: now.settings)
                 ?? SessionSnapshot.properties.value(name, in: now.snapshot)
                 ?? QualityJudge.Verdict.properties.value(name, in: now.quality.verdict)
-                ?? BitrateSteering.properties.value(name, in: now.steering)
+                ?? BitrateSteering.properties.value(name, in: now.run?.steering ?? BitrateSteering())
         }
     }
 

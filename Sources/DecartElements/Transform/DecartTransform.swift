@@ -47,7 +47,6 @@ final class DecartTransform: ElementImplementation {
         var snapshot = SessionSnapshot()
         var history = SessionHistory(now: MonotonicTime.now)
         var quality = QualityJudge()
-        var steering = BitrateSteering()
         /// Set while the element runs.
         var run: Run?
         /// Limits QOS messages.
@@ -64,6 +63,7 @@ final class DecartTransform: ElementImplementation {
         /// Set with `timestamps=capture`.
         let timing: CaptureTiming?
         let watch: SessionWatch
+        var steering = BitrateSteering()
         var fallback = RawFallbackState()
         /// Posted once if the service turns out to use LiveKit.
         var codecWarning: String?
@@ -377,7 +377,6 @@ final class DecartTransform: ElementImplementation {
                 state.snapshot = SessionSnapshot()
                 state.history.changed(to: state.snapshot, now: MonotonicTime.now)
                 state.quality.reset()
-                state.steering = BitrateSteering()
                 return exchange(&state.hasOwnClock, with: false)
             }
             if hadOwnClock { handle.unowned.use(nil) }

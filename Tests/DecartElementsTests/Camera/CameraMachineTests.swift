@@ -75,7 +75,22 @@ import Testing
         _ = machine.handle(.halt)
         let late = Source("b")
         #expect(machine.handle(.made(late)) == [.remove(late)])
-        #expect(machine.starting == nil)
+        // The messages of its elements are its own until they have gone.
+        #expect(machine.starting == nil && machine.leaving == [late])
+    }
+
+    /// Its position would decide how the frames of the one in use are mirrored.
+    @Test func aFirstFrameThatComesTooLateChangesNothing() {
+        var (machine, first) = Self.running()
+        let second = Source("b")
+        // The streaming thread may be faster than the start.
+        #expect(machine.mayTakeOver(second))
+        _ = machine.handle(.made(second))
+        #expect(machine.mayTakeOver(second))
+        _ = machine.handle(.failed(second))
+        #expect(!machine.mayTakeOver(second))
+        #expect(machine.handle(.delivered(second)) == [.watch(second), .notify])
+        #expect(machine.current === first)
     }
 
     @Test func aLostCameraIsLostOnce() {
