@@ -108,8 +108,7 @@ extension DecartTransform {
             outcome.isConnected = snapshot.state.isConnected
             outcome.isQueued = snapshot.queue != nil
             outcome.wantsOutput =
-                settings.session.autoConnect && settings.subscribeToken == nil && !settings.standby
-                && settings.publishVideo && !settings.muteVideo
+                settings.session.autoConnect && settings.subscribeToken == nil && settings.sending.takesVideo
             let problem = outcome.problem(sessionID: snapshot.sessionID)
             let isError = problem != nil && settings.fallback != .passthrough
             if isError { state.run?.outcome.hasFailed = true }

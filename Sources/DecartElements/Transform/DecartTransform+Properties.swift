@@ -68,7 +68,7 @@ extension DecartTransform {
 
     func promptChanged(_ name: String) { _ = state.withLock { $0.changedPromptProperties.insert(name) } }
 
-    func applyAudioMute() { audio.setMuted(settings.muteAudio) }
+    func applyAudioMute() { audio.setMuted(settings.sending.muteAudio) }
 
     func applyProcessor() {
         let now = now
@@ -144,11 +144,11 @@ extension DecartTransform {
         let settings = now.settings
         guard let input, let session = now.run?.session else { return }
         // There are no black frames for an encoded input.
-        let silent = settings.silentKinds(isEncoded: input.encoded.isOn || input.encoded.isExpected)
+        let silent = settings.sending.silentKinds(isEncoded: input.encoded.isOn || input.encoded.isExpected)
         input.gate.set(withheld: silent.contains(.video))
-        input.setMuted(settings.muteVideo && !silent.contains(.video), element: handle)
+        input.setMuted(settings.sending.muteVideo && !silent.contains(.video), element: handle)
         session.setMuted(silent, endsServiceMute: property.map { !settings[keyPath: $0] } ?? false)
-        if settings.muteVideo || settings.standby { beginAwaited() }
+        if settings.sending.muteVideo || settings.sending.standby { beginAwaited() }
     }
 
     func applyGeometry() {

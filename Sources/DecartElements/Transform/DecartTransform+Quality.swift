@@ -93,9 +93,7 @@ extension DecartTransform {
         let isEncoding = isConnected && session.path?.isWanted ?? true
         reading.isDue =
             input.gate.isPlaying && !input.gate.isHolding && isDue && !run.input.isDraining
-            && !run.input.hasWarnedOfAudio && settings.subscribeToken == nil && settings.publishVideo
-            && !settings.muteVideo
-            && !settings.silentKinds(isEncoded: input.encoded.isOn).contains(.video)
+            && !run.input.hasWarnedOfAudio && settings.subscribeToken == nil && settings.sending.takesVideo
         (reading.awaitsInput, reading.isLinked) = (
             run.input.awaitsVideo, handle.unowned.staticPad("sink")?.isLinked ?? false
         )

@@ -156,14 +156,14 @@ final class DecartTransform: ElementImplementation {
     /// Turns the session's audio on while `audio_sink` exists and `publish-audio` is set, and for a viewer.
     func updatePublishedAudio() {
         let now = now
-        let isPublished = now.settings.publishAudio || now.settings.subscribeToken != nil
+        let isPublished = now.settings.sending.publishAudio || now.settings.subscribeToken != nil
         now.run?.session.publish(\.audio, isPublished && audio.isWanted)
     }
 
     func updatePublishedVideo() {
         let now = now
-        now.run?.session.publish(\.video, now.settings.publishVideo)
-        if !now.settings.publishVideo { beginAwaited() }
+        now.run?.session.publish(\.video, now.settings.sending.publishVideo)
+        if !now.settings.sending.publishVideo { beginAwaited() }
     }
 
     /// Removes `audio_src`, after its EOS, on the session's queue, behind the work that stops the session's audio.
@@ -528,7 +528,7 @@ final class DecartTransform: ElementImplementation {
                 // A session without video would be one of the account's for nothing. Black frames need no input.
                 input: InputPhase(
                     awaitsVideo: settings.session.autoConnect && settings.subscribeToken == nil
-                        && settings.publishVideo && !settings.muteVideo && !settings.standby),
+                        && settings.sending.takesVideo),
                 sizes: settings.transport.kinds.map { plan.media(for: $0).format }, framesBefore: before)
             return $0.settings
         }
