@@ -1,6 +1,7 @@
 // `decarttransform`: sends raw video through one session with the service and outputs the transformed video.
 //
-// Locks: in this class none is held while another is taken. Nothing is emitted, posted, set or released under a lock.
+// Locks: `state` is held while the outputs end and the session begins or ends, which takes their locks; else none is held
+// while another is taken. Nothing is emitted, posted, set or released under a lock.
 import DecartProtocol
 import DecartSession
 import EventLoopThreads
