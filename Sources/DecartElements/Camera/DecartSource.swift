@@ -240,16 +240,20 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
         parts.updateShape()
     }
 
-    private func apply(_ body: (SourceSettings, Parts) -> Void) {
-        if let parts { body(now.settings, parts) }
+    private func settle<Part: Equatable>(
+        _ part: (SourceSettings) -> Part, _ apply: (SourceSettings, Parts, Part) -> Void
+    ) {
+        guard let parts else { return }
+        LatestValue.apply(part, of: { now.settings }) { apply($0, parts, $1) }
     }
 
-    func applyMirror() { apply { $1.mirror.set("mode", $0.mirror.rawValue) } }
+    func applyMirror() { settle(\.mirror) { $1.mirror.set("mode", $2.rawValue) } }
 
-    func applySource() { apply { $1.camera.sourceChanged() } }
+    /// The camera's queue reads the setting.
+    func applySource() { parts?.camera.sourceChanged() }
 
     func applyPosition() {
-        apply { settings, parts in
+        settle({ [$0.source, $0.position.rawValue] }) { settings, parts, _ in
             // A camera sets the mirror's position when its first frame arrives.
             if settings.source != SourceSettings.automatic { parts.mirror.set("position", settings.position.rawValue) }
             parts.camera.positionChanged(settings.position)
@@ -257,7 +261,7 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
     }
 
     func applyOrientation() {
-        apply { settings, parts in
+        settle(\.orientation) { settings, parts, _ in
             // The stage decides `auto` when it sees the frames; until then the session keeps its orientation.
             parts.stage.set(orientation: settings.orientation)
             if settings.orientation != .auto {
@@ -267,11 +271,13 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
     }
 
     func applySubscribeToken() {
-        apply { ($1.transform.element.implementation as? DecartTransform)?.setSubscribeToken($0.subscribeToken) }
+        settle(\.subscribeToken) {
+            ($1.transform.element.implementation as? DecartTransform)?.setSubscribeToken($2)
+        }
     }
 
     func applyCrop() {
-        apply { settings, parts in
+        settle(\.crop) { settings, parts, _ in
             let request = CropRequest(settings.crop)
             parts.stage.set(request: request ?? .all)
             if request == nil { warnOfCrop() }
@@ -287,10 +293,11 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
 
     /// With `mute-releases-camera`, the camera is closed while its frames are not sent.
     func applyMute() {
-        apply { settings, parts in
-            let isUnused = ["mute-video", "standby"].contains { parts.transform.value($0)?.bool == true }
-            parts.camera.setMuted(settings.muteReleasesCamera && isUnused)
+        let isReleased = { [parts] (settings: SourceSettings) in
+            settings.muteReleasesCamera
+                && ["mute-video", "standby"].contains { parts?.transform.value($0)?.bool == true }
         }
+        settle(isReleased) { $1.camera.setMuted($2) }
     }
 
     // MARK: Signals

@@ -68,28 +68,33 @@ extension DecartTransform {
 
     func promptChanged(_ name: String) { _ = state.withLock { $0.changedPromptProperties.insert(name) } }
 
-    func applyAudioMute() { audio.setMuted(settings.sending.muteAudio) }
+    func settle<Part: Equatable>(_ part: (State) -> Part, _ apply: (State, Part) -> Void) {
+        LatestValue.apply(part, of: { now }, apply)
+    }
+
+    func applyAudioMute() { settle({ $0.settings.sending.muteAudio }) { audio.setMuted($1) } }
 
     func applyProcessor() {
-        let now = now
-        if !warnOfRawProperty("processor"), now.run != nil { input?.processing.change(to: now.settings.processor) }
+        guard !warnOfRawProperty("processor") else { return }
+        settle({ $0.settings.processor }) { if $0.run != nil { input?.processing.change(to: $1) } }
     }
 
     /// Applies frame rate and bitrates to the session and its later attempts, and the frame rate to the output.
     func applyLimits() {
-        let now = now
-        guard let session = now.run?.session else { return }
-        session.setLimits(now.settings)
-        if let format = Self.plannedFormat(now.settings) { output?.prefer(framerate: format.framerate) }
+        let limits = { (now: State) in
+            [now.settings.framerate, now.settings.encoding.minBitrate, now.settings.encoding.maxBitrate]
+        }
+        settle(limits) { now, _ in
+            guard let session = now.run?.session else { return }
+            session.setLimits(now.settings)
+            if let format = Self.plannedFormat(now.settings) { output?.prefer(framerate: format.framerate) }
+        }
     }
 
-    func applyKeyframeInterval() {
-        output?.set(keyframeInterval: settings.keyframeInterval)
-    }
+    func applyKeyframeInterval() { settle({ $0.settings.keyframeInterval }) { output?.set(keyframeInterval: $1) } }
 
     func applyDuration() {
-        let now = now
-        now.run?.session.controller.limit(to: now.settings.session.maximumDuration)
+        settle({ $0.settings.session.maximumDuration }) { $0.run?.session.controller.limit(to: $1) }
     }
 
     /// Applies only while the element runs. `passthrough` needs a branch for raw frames, which is built on demand. One
@@ -140,7 +145,12 @@ extension DecartTransform {
     /// Applies only while the element runs.
     /// - Parameter property: the one that has been set; false also lifts a mute that the service has requested.
     func applyMute(by property: KeyPath<TransformSettings, Bool>? = nil) {
-        let now = now
+        settle({ [$0.settings.sending.muteVideo, $0.settings.sending.standby] }) { now, _ in
+            applyMute(now, by: property)
+        }
+    }
+
+    private func applyMute(_ now: State, by property: KeyPath<TransformSettings, Bool>?) {
         let settings = now.settings
         guard let input, let session = now.run?.session else { return }
         // There are no black frames for an encoded input.
@@ -152,14 +162,18 @@ extension DecartTransform {
     }
 
     func applyGeometry() {
-        let now = now
-        guard let input, let size = now.run?.size else { return }
-        input.configure(width: size.current.width, height: size.current.height, fit: now.settings.fit)
+        settle({ $0.settings.fit }) { now, fit in
+            guard let input, let size = now.run?.size else { return }
+            input.configure(width: size.current.width, height: size.current.height, fit: fit)
+        }
     }
 
     /// Turns the sent frames, and so the returned ones, without a new session.
     func applyOrientation() {
-        let now = now
+        settle({ [$0.settings.orientation.rawValue, $0.settings.fit.rawValue] }) { now, _ in applyOrientation(now) }
+    }
+
+    private func applyOrientation(_ now: State) {
         let settings = now.settings
         // The size of an encoded stream is its own.
         guard settings.orientation != .auto, let input, !input.encoded.isOn, let output,

@@ -156,15 +156,17 @@ final class DecartTransform: ElementImplementation {
 
     /// Turns the session's audio on while `audio_sink` exists and `publish-audio` is set, and for a viewer.
     func updatePublishedAudio() {
-        let now = now
-        let isPublished = now.settings.sending.publishAudio || now.settings.subscribeToken != nil
-        now.run?.session.publish(\.audio, isPublished && audio.isWanted)
+        let isPublished = { [audio] (now: State) in
+            (now.settings.sending.publishAudio || now.settings.subscribeToken != nil) && audio.isWanted
+        }
+        settle(isPublished) { $0.run?.session.publish(\.audio, $1) }
     }
 
     func updatePublishedVideo() {
-        let now = now
-        now.run?.session.publish(\.video, now.settings.sending.publishVideo)
-        if !now.settings.sending.publishVideo { beginAwaited() }
+        settle({ $0.settings.sending.publishVideo }) { now, isPublished in
+            now.run?.session.publish(\.video, isPublished)
+            if !isPublished { beginAwaited() }
+        }
     }
 
     /// Removes `audio_src`, after its EOS, on the session's queue, behind the work that stops the session's audio.
