@@ -4,7 +4,7 @@ import MirrorElement
 
 extension DecartElements {
     /// Discards all that `transport=auto` has learnt about services.
-    package static func forgetServices() { TransportCache.shared.forgetAll() }
+    package static func forgetServices() { KnownServices.transports.forgetAll() }
 
     /// Adds all element factories to `plugin`, or to the process if it is nil.
     @discardableResult

@@ -4,7 +4,7 @@ import GStreamerKit
 import MirrorElement
 import Glibc
 
-struct Camera: Sendable {
+struct Camera: Identifiable, Sendable {
     let device: Device
     let name: String
     /// Usually unchanged when the camera is unplugged and plugged in again.

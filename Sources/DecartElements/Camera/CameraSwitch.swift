@@ -1,6 +1,6 @@
-// Decides which source delivers: starts, replaces and removes captures while everything downstream of the selector
-// keeps running. A new camera starts alongside the old one and takes over with its first frame; only another format of
-// the same camera must wait until the old capture has released the device. This file knows devices; it must not know
+// Starts, replaces and removes captures, as `CameraMachine` decides, while everything downstream of the selector keeps
+// running. A new camera starts alongside the old one and takes over with its first frame; only another format of the
+// same camera must wait until the old capture has released the device. This file knows devices; it must not know
 // sessions.
 //
 // After `start`, captures are created and removed on one queue, which may block in drivers. State that other
@@ -27,39 +27,9 @@ final class CameraSwitch: @unchecked Sendable {
         let live: @Sendable () throws(ElementProblem) -> (LiveCamera.Settings, audioEntry: Pad?)?
     }
 
-    private struct State {
-        /// True from `start` to `stop`; work that is queued runs only then.
-        var isUp = false
-        var isRunning = false
-        /// False after `stop-capture`.
-        var isRequested = true
-        /// Video is muted, and the camera is released until it is unmuted.
-        var isMuted = false
-        var wantsCapture: Bool { isRequested && !isMuted }
-        var current: Capture?
-        var starting: Capture?
-        /// The camera chosen last, by an action signal or `position`. It takes precedence over the properties until the
-        /// element stops.
-        var chosen: Camera?
-        var format: CameraFormat?
-        /// The camera of the last request that the queue has not handled yet.
-        var requested: Camera?
-        var newest: Capture? { starting ?? current }
-        /// The camera that is in use once all requests are handled.
-        var next: Camera? { requested ?? newest?.plan.camera }
-        /// IDs of cameras that failed. They are used again only after they are plugged in again or selected.
-        var lost: Set<String> = []
+    private struct State: Sendable {
+        var machine = CameraMachine<Capture>()
         var monitor: DeviceMonitor?
-        /// Captures being removed, whose bus messages are ignored.
-        var beingRemoved: [Capture] = []
-
-        @discardableResult mutating func leave(_ capture: Capture?) -> Capture? {
-            guard let capture else { return nil }
-            if current === capture { current = nil }
-            if starting === capture { starting = nil }
-            beingRemoved.append(capture)
-            return capture
-        }
     }
     private let state = StateLock(State())
     /// Captures made so far.
@@ -72,25 +42,55 @@ final class CameraSwitch: @unchecked Sendable {
 
     init(_ host: Host) { self.host = host }
 
+    /// All of one moment.
+    private var now: State { state.read(\.self) }
+
+    private func decide(_ event: CameraMachine<Capture>.Event) -> [CameraMachine<Capture>.Action] {
+        state.withLock { $0.machine.handle(event) }
+    }
+
+    private func handle(_ event: CameraMachine<Capture>.Event) { decide(event).forEach(carryOut) }
+
+    /// On the queue.
+    private func carryOut(_ action: CameraMachine<Capture>.Action) {
+        switch action {
+        case .open: retake()
+        case .take: break
+        case .begin(let capture): capture.plan.live?.begin()
+        case .start(let capture):
+            if capture.start() { awaitFirst(capture) } else { lost(capture, "it cannot be started") }
+        case .watch(let capture): watch(capture)
+        case .remove(let capture): remove(capture)
+        case .release(let capture):
+            remove(capture)
+            host.onChange()
+        case .lose: break
+        case .notify: host.onChange()
+        }
+    }
+
     /// Runs work on the queue unless the element has stopped, if the condition holds then. Retains the element during the
     /// work, because a handler of the application that is called from there may drop the last reference.
     private func perform(
-        after delay: Duration? = nil, if isDue: @escaping @Sendable (State) -> Bool = { $0.isUp },
+        after delay: Duration? = nil, if isDue: @escaping @Sendable (CameraMachine<Capture>) -> Bool = { _ in true },
         _ work: @escaping @Sendable (CameraSwitch) -> Void
     ) {
         let item = { @Sendable [weak self] in
-            guard let self, self.state.withLock({ $0.isUp && isDue($0) }) else { return }
+            guard let self, case let machine = self.now.machine, machine.isUp, isDue(machine) else { return }
             withExtendedLifetime(self.host.element.retained) { work(self) }
         }
         if let delay { queue.schedule(after: delay, item) } else { queue.async(item) }
     }
 
     private var isAutomatic: Bool { host.settings().source == SourceSettings.automatic }
-    var currentCamera: Camera? { state.withLock(\.current)?.plan.camera }
+    var currentCamera: Camera? { now.machine.current?.camera }
     /// Frames are to come: `stop-capture` has not released the camera, and it does not have to dial in.
-    var expectsFrames: Bool { state.withLock { $0.isRequested && $0.newest?.plan.live == nil } }
+    var expectsFrames: Bool {
+        let machine = now.machine
+        return machine.isRequested && machine.newest?.plan.live == nil
+    }
     /// The camera that answers offers; nil with another source.
-    var liveCamera: LiveCamera? { state.withLock(\.newest)?.plan.live }
+    var liveCamera: LiveCamera? { now.machine.newest?.plan.live }
 
     // MARK: State changes
 
@@ -98,18 +98,12 @@ final class CameraSwitch: @unchecked Sendable {
     func start() throws(ElementProblem) {
         if isAutomatic { watchDevices() }
         latest.reset()
-        let wantsCapture = state.withLock { state in
-            state.isUp = true
-            return state.wantsCapture
-        }
-        if wantsCapture {
-            do throws(ElementProblem) {
-                let capture = try make(try plan())
-                state.withLock { $0.current = capture }
-            } catch {
-                stop()
-                throw error
-            }
+        guard !decide(.start).isEmpty else { return }
+        do throws(ElementProblem) {
+            handle(.opened(try make(try plan(now))))
+        } catch {
+            stop()
+            throw error
         }
     }
 
@@ -120,47 +114,33 @@ final class CameraSwitch: @unchecked Sendable {
     }
 
     /// Called in PAUSED: from now on a source that fails can be replaced.
-    func started() {
-        let current = state.withLock { state in
-            state.isRunning = true
-            return state.current
-        }
-        current?.plan.live?.begin()
-    }
+    func started() { handle(.run) }
 
     /// Called in PAUSED to READY, before the parent class: no more changes.
-    func willStop() { state.withLock { $0.isRunning = false } }
+    func willStop() { handle(.halt) }
 
     /// Called in PAUSED to READY, after the parent class. Returns when the captures have been removed. If a handler of
     /// the application calls it on the switch's own queue, it only schedules the removal.
     func stop() {
         let monitor = state.withLock { state in
-            state.isUp = false
+            _ = state.machine.handle(.stop)
             return state.monitor.take()
         }
         monitor?.stop()
         guard queue.isCurrent else {
             return queue.sync { [self, element = host.element.retained] in
-                withExtendedLifetime(element) { leaveAll().forEach(remove) }
+                withExtendedLifetime(element) { handle(.clear) }
             }
         }
-        let leaving = leaveAll()
+        let removals = decide(.clear)
         queue.async { [element = host.element.retained] in
-            withExtendedLifetime(element) { leaving.forEach(self.remove) }
-        }
-    }
-
-    private func leaveAll() -> [Capture] {
-        state.withLock { state in
-            (state.chosen, state.format, state.requested, state.lost) = (nil, nil, nil, [])
-            for capture in [state.current, state.starting] { state.leave(capture) }
-            return state.beingRemoved
+            withExtendedLifetime(element) { removals.forEach(self.carryOut) }
         }
     }
 
     // MARK: Choice of the source
 
-    private func plan() throws(ElementProblem) -> CapturePlan {
+    private func plan(_ now: State) throws(ElementProblem) -> CapturePlan {
         let settings = host.settings()
         if let (camera, entry) = try host.live() {
             return CapturePlan(
@@ -169,7 +149,7 @@ final class CameraSwitch: @unchecked Sendable {
         }
         switch settings.source {
         case SourceSettings.automatic:
-            let camera = try camera(settings)
+            let camera = try camera(settings, now.machine, among: cameras(now))
             if let wanted = settings.captureCaps, let offered = camera.device.caps, !offered.canIntersect(wanted) {
                 throw ElementProblem(
                     .resourceSettings,
@@ -177,7 +157,7 @@ final class CameraSwitch: @unchecked Sendable {
                         + "The signal list-formats returns its formats."
                 )
             }
-            return plan(for: camera, settings)
+            return plan(for: camera, settings, now.machine)
         case SourceSettings.test:
             let model = host.model()
             let text =
@@ -199,10 +179,11 @@ final class CameraSwitch: @unchecked Sendable {
             })
     }
 
-    private func plan(for camera: Camera, _ settings: SourceSettings) -> CapturePlan {
-        let (chosen, format) = state.withLock { ($0.chosen, $0.format) }
+    private func plan(
+        for camera: Camera, _ settings: SourceSettings, _ machine: CameraMachine<Capture>
+    ) -> CapturePlan {
         let model = host.model()
-        let wanted = chosen?.id == camera.id ? format : nil
+        let wanted = machine.chosen?.id == camera.id ? machine.format : nil
         let best = wanted ?? CameraFormat.best(of: camera.formats(wished: model), for: model)
         let own = best.flatMap { try? Caps($0.capsText(for: model)) }
         return CapturePlan(
@@ -210,20 +191,20 @@ final class CameraSwitch: @unchecked Sendable {
     }
 
     /// Returns the cameras that are present and have not failed.
-    private func cameras() -> [Camera] {
-        let (monitor, lost) = state.withLock { ($0.monitor, $0.lost) }
-        return (monitor ?? .ofCameras()).cameras(positions: host.settings().devicePositions).filter {
-            !lost.contains($0.id)
+    private func cameras(_ now: State) -> [Camera] {
+        (now.monitor ?? .ofCameras()).cameras(positions: host.settings().devicePositions).filter {
+            !now.machine.lost.contains($0.id)
         }
     }
 
-    private func camera(_ settings: SourceSettings) throws(ElementProblem) -> Camera {
-        let cameras = cameras()
+    private func camera(
+        _ settings: SourceSettings, _ machine: CameraMachine<Capture>, among cameras: [Camera]
+    ) throws(ElementProblem) -> Camera {
         let found =
             cameras.isEmpty
             ? "none"
             : cameras.map { "'\($0.name)' (\($0.id), \($0.position.rawValue))" }.joined(separator: ", ")
-        if let wanted = state.withLock(\.chosen)?.id ?? settings.device {
+        if let wanted = machine.chosen?.id ?? settings.device {
             guard let camera = cameras.first(where: { $0.matches(wanted) }) else {
                 throw ElementProblem(.resourceNotFound, "No camera matches '\(wanted)'. Available: \(found).")
             }
@@ -258,38 +239,22 @@ final class CameraSwitch: @unchecked Sendable {
 
     private func remove(_ capture: Capture) {
         capture.remove(from: host.element.unowned, selector: host.selector)
-        state.withLock { $0.beingRemoved.removeAll { $0 === capture } }
+        handle(.removed(capture))
     }
 
     /// Starts a new source. The current one delivers until the first frame of the new one.
     private func change(to plan: CapturePlan) {
-        let (starting, current) = state.withLock { state in
-            // A camera can be opened only once.
-            let isSame = plan.camera != nil && state.current?.plan.camera?.id == plan.camera?.id
-            return (state.leave(state.starting), isSame ? state.leave(state.current) : nil)
-        }
-        if let starting { remove(starting) }
-        if let current { removeCurrent(current) }
+        handle(.replacing(cameraID: plan.camera?.id))
         // The application has been notified, and its handler may have stopped the element.
-        guard state.withLock(\.isRunning) else { return }
+        guard now.machine.isRunning else { return }
         host.log(.info, host.element.unowned, "starting \(plan.label)")
-        do throws(ElementProblem) {
-            let capture = try make(plan)
-            let isWanted = state.withLock { state in
-                if state.isRunning { state.starting = capture }
-                return state.isRunning
-            }
-            guard isWanted else { return remove(capture) }
-            guard capture.start() else {
-                lost(capture, "it cannot be started")
-                return
-            }
-            awaitFirst(capture)
-        } catch { host.element.unowned.postWarning(error) }
+        do throws(ElementProblem) { handle(.made(try make(plan))) } catch { host.element.unowned.postWarning(error) }
     }
 
     private func awaitFirst(_ capture: Capture) {
-        let isDue = { @Sendable [weak capture] (state: State) in state.isRunning && state.starting === capture }
+        let isDue = { @Sendable [weak capture] (machine: CameraMachine<Capture>) in
+            capture.map { machine.isStarting($0) } ?? false
+        }
         perform(after: Self.startTimeout, if: isDue) { [weak capture] camera in
             guard let capture, !capture.hasDelivered else { return }
             // No frames are due in PAUSED.
@@ -304,7 +269,9 @@ final class CameraSwitch: @unchecked Sendable {
     /// A driver that hangs, or a grabber without a signal, sends nothing and no error.
     private func watch(_ capture: Capture) {
         guard capture.plan.camera != nil else { return }
-        let isDue = { @Sendable [weak capture] (state: State) in state.isRunning && state.current === capture }
+        let isDue = { @Sendable [weak capture] (machine: CameraMachine<Capture>) in
+            capture.map { machine.isInUse($0) } ?? false
+        }
         perform(after: .seconds(1), if: isDue) { [weak capture] camera in
             guard let capture else { return }
             guard capture.hasStopped(isDue: camera.host.element.unowned.state() == .playing) else {
@@ -314,29 +281,14 @@ final class CameraSwitch: @unchecked Sendable {
         }
     }
 
-    private func removeCurrent(_ capture: Capture) {
-        remove(capture)
-        host.onChange()
-    }
-
     /// Called on the streaming thread of a capture, with its first frame.
     private func arrived(_ capture: Capture) {
-        let last = state.withLock(\.current)
+        let machine = now.machine
+        guard machine.mayTakeOver(capture) else { return }
+        let last = machine.current
         capture.activate(host.selector, after: last === capture ? nil : last)
         host.onFirst(capture.plan)
-        perform { $0.finishStart(capture) }
-    }
-
-    private func finishStart(_ capture: Capture) {
-        let old = state.withLock { state -> Capture? in
-            guard state.starting === capture else { return nil }
-            let old = state.leave(state.current)
-            (state.current, state.starting) = (capture, nil)
-            return old
-        }
-        if let old { remove(old) }
-        watch(capture)
-        host.onChange()
+        perform { $0.handle(.delivered(capture)) }
     }
 
     /// Handles EOS of a source; true if it is to be forwarded. EOS of a camera follows an error, so the camera is lost;
@@ -352,12 +304,11 @@ final class CameraSwitch: @unchecked Sendable {
     /// Handles an error. Returns true for that of a camera, which another one can replace, and of a capture being
     /// removed; an error of any other source ends the element.
     func claims(_ message: Message) -> Bool {
-        let (captures, beingRemoved, isRunning) = state.withLock {
-            ([$0.current, $0.starting].compactMap { $0 }, $0.beingRemoved, $0.isRunning)
-        }
-        if beingRemoved.contains(where: { $0.posted(message) }) { return true }
+        let machine = now.machine
+        let captures = machine.captures
+        if machine.leaving.contains(where: { $0.posted(message) }) { return true }
         if captures.contains(where: { $0.plan.live?.claims(message) ?? false }) { return true }
-        guard isRunning, let capture = captures.first(where: { $0.posted(message) }) else { return false }
+        guard machine.isRunning, let capture = captures.first(where: { $0.posted(message) }) else { return false }
         // A new source starts beside the current one, which stays in use if it fails.
         guard capture.plan.camera != nil || captures.count > 1 && capture === captures.last else { return false }
         let text = message.problem?.text ?? "its error has no text"
@@ -366,63 +317,46 @@ final class CameraSwitch: @unchecked Sendable {
     }
 
     /// True for a message of a capture that is being removed: its threads still push while its elements stop.
-    func isLeaving(_ message: Message) -> Bool {
-        state.read(\.beingRemoved).contains { $0.posted(message) }
-    }
+    func isLeaving(_ message: Message) -> Bool { now.machine.leaving.contains { $0.posted(message) } }
 
     /// Called on a device provider's thread.
     private func deviceChanged(_ device: Device, _ isThere: Bool) {
         perform(if: { $0.isRunning }) { cameras in
             let camera = Camera(device, positions: cameras.host.settings().devicePositions)
-            if isThere { cameras.cameraCame(camera) } else { cameras.cameraWent(camera) }
+            if isThere { cameras.handle(.appeared(cameraID: camera.id)) } else { cameras.cameraWent(camera) }
         }
-    }
-
-    private func cameraCame(_ camera: Camera) {
-        let isIdle = state.withLock { state in
-            state.lost.remove(camera.id)
-            return state.wantsCapture && state.current == nil && state.starting == nil
-        }
-        if isIdle { retake() }
     }
 
     /// Starts the source that the settings ask for or, if it is missing, any camera that is present.
     private func retake() {
-        do throws(ElementProblem) { change(to: try plan()) } catch {
-            guard isAutomatic, let other = cameras().first else {
+        let now = now
+        do throws(ElementProblem) { change(to: try plan(now)) } catch {
+            guard isAutomatic, let other = cameras(now).first else {
                 host.element.unowned.postWarning(error)
                 return
             }
-            change(to: plan(for: other, host.settings()))
+            change(to: plan(for: other, host.settings(), now.machine))
         }
     }
 
     private func cameraWent(_ camera: Camera) {
-        let captures = state.withLock { [$0.current, $0.starting].compactMap { $0 } }
-        for capture in captures where capture.plan.camera?.id == camera.id { lost(capture, "it was unplugged") }
+        for capture in now.machine.captures where capture.camera?.id == camera.id { lost(capture, "it was unplugged") }
     }
 
     /// Runs on the queue.
     private func lost(_ capture: Capture, _ why: String) {
-        let (isNews, isCurrent) = state.withLock { state -> (Bool, Bool) in
-            let isCurrent = state.current === capture
-            guard state.isRunning, isCurrent || state.starting === capture, capture.plan.camera != nil || !isCurrent,
-                capture.lose()
-            else { return (false, isCurrent) }
-            if let camera = capture.plan.camera { state.lost.insert(camera.id) }
-            state.leave(capture)
-            return (true, isCurrent)
-        }
-        guard isNews else { return }
+        guard case .lose(_, let wasCurrent)? = decide(.failed(capture)).first else { return }
+        capture.lose()
+        remove(capture)
         guard let camera = capture.plan.camera else {
-            remove(capture)
             let text = "The new source failed: \(why). The former one stays in use."
             return host.element.unowned.postWarning(ElementProblem(.resourceFailed, text))
         }
-        removeCurrent(capture)
-        let (isRunning, hasOther) = state.withLock { ($0.isRunning, $0.newest != nil) }
-        guard isRunning else { return }
-        let rest = cameras()
+        host.onChange()
+        // A handler of the application may have stopped the element.
+        let now = now
+        guard now.machine.isRunning else { return }
+        let (rest, hasOther) = (cameras(now), now.machine.newest != nil)
         let next = hasOther ? nil : rest.first { $0.side == camera.side } ?? rest.first
         let then =
             hasOther
@@ -430,30 +364,33 @@ final class CameraSwitch: @unchecked Sendable {
             : next.map { "Switching to '\($0.name)'." } ?? "Sending no frames until a camera is plugged in."
         host.element.unowned.postWarning(
             ElementProblem(
-                isCurrent ? .resourceRead : .resourceFailed,
+                wasCurrent ? .resourceRead : .resourceFailed,
                 "The camera '\(camera.name)' (\(camera.id)) failed: \(why). \(then)"))
-        if let next { change(to: plan(for: next, host.settings())) }
+        if let next { change(to: plan(for: next, host.settings(), self.now.machine)) }
     }
 
     // MARK: Application interface
 
     func devices() -> [Structure] {
-        let current = currentCamera?.id
-        return cameras().map { $0.structure(isCurrent: $0.id == current) }
+        let now = now
+        let current = now.machine.current?.camera?.id
+        return cameras(now).map { $0.structure(isCurrent: $0.id == current) }
     }
 
     /// Returns the formats of a camera; nil stands for the current one.
     func formats(of device: String?) -> [Structure] {
+        let now = now
         let camera =
-            device.flatMap { $0.isEmpty ? nil : $0 }.map { text in cameras().first { $0.matches(text) } }
-            ?? currentCamera
+            device.flatMap { $0.isEmpty ? nil : $0 }.map { text in cameras(now).first { $0.matches(text) } }
+            ?? now.machine.current?.camera
         return camera?.formats(wished: host.model()).map(\.structure) ?? []
     }
 
     /// Switches to a camera on the other side, or else to the next one. Returns nil if there is no other.
     func switchCamera() -> Camera? {
-        let all = cameras()
-        guard let current = state.withLock(\.next) else { return nil }
+        let now = now
+        let all = cameras(now)
+        guard let current = now.machine.next else { return nil }
         let opposite = all.first { $0.side != current.side }
         let at = all.firstIndex { $0.id == current.id } ?? -1
         let next = opposite ?? (all.isEmpty ? nil : all[(at + 1) % all.count])
@@ -471,9 +408,9 @@ final class CameraSwitch: @unchecked Sendable {
 
     /// Finds cameras that failed before, too.
     private func anyCamera(_ text: String) -> Camera? {
-        if let known = cameras().first(where: { $0.matches(text) }) { return known }
-        state.withLock { $0.lost = [] }
-        return cameras().first { $0.matches(text) }
+        if let known = cameras(now).first(where: { $0.matches(text) }) { return known }
+        handle(.forgetLost)
+        return cameras(now).first { $0.matches(text) }
     }
 
     /// Selects a format of the current camera. Returns false if none matches.
@@ -494,57 +431,39 @@ final class CameraSwitch: @unchecked Sendable {
                 let text = "A source that is or was a network camera changes at the next start of the element."
                 return cameras.host.element.unowned.postWarning(ElementProblem(.resourceSettings, text))
             }
-            let (isWatching, wantsCapture) = cameras.state.withLock { state in
-                (state.chosen, state.format, state.requested) = (nil, nil, nil)
-                return (state.monitor != nil, state.wantsCapture)
-            }
-            if cameras.isAutomatic, !isWatching { cameras.watchDevices() }
-            if wantsCapture { cameras.retake() }
+            let actions = cameras.decide(.sourceChanged)
+            if cameras.isAutomatic, cameras.now.monitor == nil { cameras.watchDevices() }
+            actions.forEach(cameras.carryOut)
         }
     }
 
     /// Called when the property `position` has been set.
     func positionChanged(_ position: CameraPosition) {
-        guard isAutomatic, let current = state.withLock(\.next), !current.looks(to: position),
-            let camera = cameras().first(where: { $0.looks(to: position) })
+        let now = now
+        guard isAutomatic, let current = now.machine.next, !current.looks(to: position),
+            let camera = cameras(now).first(where: { $0.looks(to: position) })
         else { return }
         choose(camera)
     }
 
     private func choose(_ camera: Camera, _ format: CameraFormat? = nil) {
-        let isNow = state.withLock { state in
-            (state.chosen, state.format) = (camera, format)
-            guard state.isRunning && state.wantsCapture else { return false }
-            state.requested = camera
-            return true
-        }
-        guard isNow else { return }
+        guard !decide(.chose(camera, format)).isEmpty else { return }
         perform { cameras in
-            defer { cameras.state.withLock { if $0.requested?.id == camera.id { $0.requested = nil } } }
-            let isDue = cameras.state.withLock { state in
-                state.isRunning && state.wantsCapture && state.chosen?.id == camera.id
-                    && (state.newest?.plan.camera?.id != camera.id || format != nil)
-            }
-            if isDue { cameras.change(to: cameras.plan(for: camera, cameras.host.settings())) }
+            defer { cameras.handle(.handled(camera)) }
+            let machine = cameras.now.machine
+            guard machine.takes(camera, format) else { return }
+            cameras.change(to: cameras.plan(for: camera, cameras.host.settings(), machine))
         }
     }
 
     /// Releases the camera or opens it again. Before the element runs, this decides whether the next start opens it.
-    func setCapturing(_ wanted: Bool) { change { $0.isRequested = wanted } }
+    func setCapturing(_ wanted: Bool) { wish(.requested(wanted)) }
 
     /// Releases the camera while video is muted.
-    func setMuted(_ isMuted: Bool) { change { $0.isMuted = isMuted } }
+    func setMuted(_ isMuted: Bool) { wish(.muted(isMuted)) }
 
-    private func change(_ body: (inout State) -> Void) {
-        state.withLock { body(&$0) }
-        perform(if: { $0.isRunning }) { cameras in
-            let (leaving, current, isIdle) = cameras.state.withLock { state -> (Capture?, Capture?, Bool) in
-                guard !state.wantsCapture else { return (nil, nil, state.newest == nil) }
-                return (state.leave(state.starting), state.leave(state.current), false)
-            }
-            if let leaving { cameras.remove(leaving) }
-            if let current { cameras.removeCurrent(current) }
-            if isIdle { cameras.retake() }
-        }
+    private func wish(_ event: CameraMachine<Capture>.Event) {
+        handle(event)
+        perform { $0.handle(.apply) }
     }
 }

@@ -69,8 +69,9 @@ final class LatestFrameTime: Sendable {
 
 // @unchecked: elements, pads and the mutex lock themselves; `silence` belongs to the switch's queue, `offset` to the streaming
 // thread.
-final class Capture: @unchecked Sendable {
+final class Capture: CameraCapture, @unchecked Sendable {
     let plan: CapturePlan
+    var camera: Camera? { plan.camera }
     private let bin: Bin
     private let output: GhostPad
     private var audioOutput: GhostPad?
@@ -211,8 +212,8 @@ final class Capture: @unchecked Sendable {
 
     func posted(_ message: Message) -> Bool { message.isFrom(within: bin) }
 
-    /// Marks the capture as lost. Returns false if it already was.
-    func lose() -> Bool { !isMarkedLost.exchange(true, ordering: .relaxed) }
+    /// Marks the capture as lost.
+    func lose() { isMarkedLost.store(true, ordering: .relaxed) }
     var isLost: Bool { isMarkedLost.load(ordering: .relaxed) }
     var hasDelivered: Bool { frames.load(ordering: .relaxed) > 0 }
 

@@ -9,7 +9,8 @@ import WebRTCTransport
 extension DecartSource {
     /// The camera that `source` names, when a capture is made; nil for another source.
     func liveCamera(_ transform: Element) throws(ElementProblem) -> (LiveCamera.Settings, audioEntry: Pad?)? {
-        let (settings, entry, isEncoded) = state.withLock { ($0.settings, $0.cameraAudio, $0.bypass != nil) }
+        let now = now
+        let settings = now.settings
         guard settings.isLiveCamera, let transform = transform.implementation as? DecartTransform else { return nil }
         let session = transform.settings
         let service: LiveCamera.Service
@@ -33,7 +34,7 @@ extension DecartSource {
                 // Wrong settings fail the start of the element, not each live view.
                 _ = try settings.whep(url, access)
                 service = .whep { [weak self] () throws(ElementProblem) in
-                    try (self?.state.withLock(\.settings) ?? settings).whep(url, access)
+                    try (self?.now.settings ?? settings).whep(url, access)
                 }
                 label = "the WHEP camera at \(url.host)"
             } else {
@@ -53,14 +54,14 @@ extension DecartSource {
         let camera = LiveCamera.Settings(
             service: service, label: label, access: access,
             takesAudio: settings.audioSource == SourceSettings.cameraAudio, talkback: talkback,
-            encodedCodecs: isEncoded ? encodedCodecs : nil)
-        return (camera, entry)
+            encodedCodecs: now.bypass == nil ? nil : encodedCodecs)
+        return (camera, now.audio?.cameraEntry)
     }
 
     func checkEncodedCamera(_ settings: SourceSettings, _ parts: Parts) throws(ElementProblem) {
         guard settings.sendsEncodedCamera else { return }
         let property = (parts.transform.element.implementation as? DecartTransform)?.settings.propertyForRawInput()
-        let hasPreview = state.withLock { $0.preview != nil }
+        let hasPreview = now.preview.branch != nil
         if let text = settings.conflictWithEncodedCamera(transform: property, hasPreview: hasPreview) {
             throw ElementProblem(.resourceSettings, text)
         }
@@ -69,9 +70,10 @@ extension DecartSource {
     /// Links the camera to the transform as the settings ask for: with or without the elements for raw frames.
     /// - Returns: false if that fails, which has been posted.
     func updateBypass(_ parts: Parts) -> Bool {
-        let (isWanted, bypass) = state.withLock { ($0.settings.sendsEncodedCamera, $0.bypass) }
-        guard isWanted != (bypass != nil) else { return true }
-        bypass?.remove(from: handle.unowned)
+        let now = now
+        let isWanted = now.settings.sendsEncodedCamera
+        guard isWanted != (now.bypass != nil) else { return true }
+        now.bypass?.remove(from: handle.unowned)
         guard let source = parts.selector.staticPad("src"), let sink = parts.transform.element.staticPad("sink")
         else { return false }
         do throws(GStreamerError) {
@@ -93,10 +95,18 @@ extension DecartSource {
                 "audio-source=camera needs source=live-view, source=whep:URL or source=rtsp://…. Set one of them.")
         }
         guard let entry = transform.requestPad("audio_sink") else { throw Microphone.noOpus }
-        state.withLock { $0.cameraAudio = entry }
+        replaceAudio(by: .camera(entry: entry))
     }
 
-    func releaseCameraAudio(_ transform: Element) {
-        if let entry = state.withLock({ $0.cameraAudio.take() }) { transform.releaseRequestPad(entry) }
+    func releaseAudio(_ transform: Element) {
+        switch replaceAudio(by: nil) {
+        case .microphone(let microphone): microphone.remove(from: handle.unowned, transform)
+        case .camera(let entry): transform.releaseRequestPad(entry)
+        case nil: break
+        }
+    }
+
+    @discardableResult func replaceAudio(by feed: AudioFeed?) -> AudioFeed? {
+        state.withLock { exchange(&$0.audio, with: feed) }
     }
 }

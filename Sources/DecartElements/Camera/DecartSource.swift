@@ -49,18 +49,36 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
 
     struct State {
         var settings = SourceSettings()
-        /// The pad `preview` exists, or is about to.
-        var hasPreview = false
-        var preview: PreviewBranch?
+        var preview = Preview.absent
         /// The link for `camera-encoded`, from the last start.
         var bypass: EncodedBypass?
         var sendsEncodedCamera: Bool { bypass != nil && settings.sendsEncodedCamera }
-        var microphone: Microphone?
-        /// The transform's `audio_sink` for the audio of a camera that answers offers.
-        var cameraAudio: Pad?
-        var audioPad: GhostPad?
+        /// Set while the element runs.
+        var audio: AudioFeed?
+    }
+
+    /// The pad `preview`.
+    enum Preview: Sendable {
+        case absent
+        /// The pad is about to come or to go, which calls out and so needs the lock to be free.
+        case reserved
+        case present(PreviewBranch)
+
+        var branch: PreviewBranch? { if case .present(let branch) = self { branch } else { nil } }
+    }
+
+    /// What gives audio to the transform's `audio_sink`.
+    enum AudioFeed: Sendable {
+        case microphone(Microphone)
+        /// A camera that answers offers, whose audio enters there.
+        case camera(entry: Pad)
+
+        var microphone: Microphone? { if case .microphone(let microphone) = self { microphone } else { nil } }
+        var cameraEntry: Pad? { if case .camera(let entry) = self { entry } else { nil } }
     }
     let state = StateLock(State())
+    /// All of one moment.
+    var now: State { state.read(\.self) }
     private var parts: Parts?
     /// Error of `build`, posted when the element is started.
     private var buildError: GStreamerError?
@@ -90,8 +108,8 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
         source.addProbe([.downstreamEvent, .flushEvent]) { [weak self] item in
             guard case .event(let event) = item else { return .pass }
             switch event.kind {
-            case .eos: self?.state.withLock(\.preview)?.end()
-            case .flushStop: self?.state.withLock(\.preview)?.resume()
+            case .eos: self?.now.preview.branch?.end()
+            case .flushStop: self?.now.preview.branch?.resume()
             default: break
             }
             return .pass
@@ -122,7 +140,7 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
         let camera = CameraSwitch(
             CameraSwitch.Host(
                 element: handle, selector: selector, log: Self.log,
-                settings: { [weak self] in self?.state.withLock(\.settings) ?? SourceSettings() },
+                settings: { [weak self] in self?.now.settings ?? SourceSettings() },
                 model: {
                     (transform.implementation as? DecartTransform)?.plannedFormat
                         ?? VideoFormat(width: 1280, height: 720, framerate: 30)
@@ -143,26 +161,25 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
             else { return nil }
             audioPad.setTarget(pad)
             audioPad.setActive(true)
-            self.state.withLock { $0.audioPad = audioPad }
             self.handle.unowned.add(audioPad)
             return nil
         }
         transform.connect("pad-removed") { [weak self] arguments in
-            guard let self, arguments.first?.pad?.name == "audio_src" else { return nil }
-            if let audioPad = self.state.withLock({ $0.audioPad.take() }) {
-                audioPad.setActive(false)
-                self.handle.unowned.remove(audioPad)
-            }
+            guard let self, arguments.first?.pad?.name == "audio_src",
+                let audioPad = self.handle.unowned.staticPad("audio_src")
+            else { return nil }
+            audioPad.setActive(false)
+            self.handle.unowned.remove(audioPad)
             return nil
         }
     }
 
     func requestPad(template: String) -> Pad? {
         if template == "talkback" { return talkback.request() }
-        // Reserves the pad, because adding it calls out and so needs the lock to be free.
         let (isReserved, isEncoded) = state.withLock { state -> (Bool, Bool) in
-            guard !state.hasPreview, !state.sendsEncodedCamera else { return (false, state.sendsEncodedCamera) }
-            state.hasPreview = true
+            let isEncoded = state.sendsEncodedCamera
+            guard case .absent = state.preview, !isEncoded else { return (false, isEncoded) }
+            state.preview = .reserved
             return (true, false)
         }
         if isEncoded {
@@ -171,15 +188,25 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
         }
         guard isReserved else { return nil }
         let preview = parts.flatMap { try? PreviewBranch(element: handle, tee: $0.tee) }
-        state.withLock { ($0.preview, $0.hasPreview) = (preview, preview != nil) }
+        settle(preview)
         return preview?.pad
+    }
+
+    /// Ends the reservation.
+    private func settle(_ branch: PreviewBranch?) {
+        state.withLock { $0.preview = branch.map { .present($0) } ?? .absent }
     }
 
     func releasePad(_ pad: Pad) {
         if pad.name == "talkback" { return talkback.release() }
-        guard let preview = state.withLock({ $0.preview.take() }) else { return }
-        preview.remove(from: handle.unowned)
-        state.withLock { $0.hasPreview = false }
+        let last = state.withLock { state in
+            let branch = state.preview.branch
+            if branch != nil { state.preview = .reserved }
+            return branch
+        }
+        guard let last else { return }
+        last.remove(from: handle.unowned)
+        settle(nil)
     }
 
     // MARK: Properties
@@ -208,7 +235,7 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
         switch name {
         case "current-device": GValueBox(parts?.camera.currentCamera?.id)
         default:
-            state.withLock { SourceSettings.properties.value(name, in: $0.settings) } ?? parts?.transform.value(name)
+            SourceSettings.properties.value(name, in: now.settings) ?? parts?.transform.value(name)
         }
     }
 
@@ -218,16 +245,20 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
         parts.updateShape()
     }
 
-    private func apply(_ body: (SourceSettings, Parts) -> Void) {
-        if let parts { body(state.withLock(\.settings), parts) }
+    private func settle<Part: Equatable>(
+        _ part: (SourceSettings) -> Part, _ apply: (SourceSettings, Parts, Part) -> Void
+    ) {
+        guard let parts else { return }
+        LatestValue.apply(part, of: { now.settings }) { apply($0, parts, $1) }
     }
 
-    func applyMirror() { apply { $1.mirror.set("mode", $0.mirror.rawValue) } }
+    func applyMirror() { settle(\.mirror) { $1.mirror.set("mode", $2.rawValue) } }
 
-    func applySource() { apply { $1.camera.sourceChanged() } }
+    /// The camera's queue reads the setting.
+    func applySource() { parts?.camera.sourceChanged() }
 
     func applyPosition() {
-        apply { settings, parts in
+        settle({ [$0.source, $0.position.rawValue] }) { settings, parts, _ in
             // A camera sets the mirror's position when its first frame arrives.
             if settings.source != SourceSettings.automatic { parts.mirror.set("position", settings.position.rawValue) }
             parts.camera.positionChanged(settings.position)
@@ -235,7 +266,7 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
     }
 
     func applyOrientation() {
-        apply { settings, parts in
+        settle(\.orientation) { settings, parts, _ in
             // The stage decides `auto` when it sees the frames; until then the session keeps its orientation.
             parts.stage.set(orientation: settings.orientation)
             if settings.orientation != .auto {
@@ -245,11 +276,13 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
     }
 
     func applySubscribeToken() {
-        apply { ($1.transform.element.implementation as? DecartTransform)?.setSubscribeToken($0.subscribeToken) }
+        settle(\.subscribeToken) {
+            ($1.transform.element.implementation as? DecartTransform)?.setSubscribeToken($2)
+        }
     }
 
     func applyCrop() {
-        apply { settings, parts in
+        settle(\.crop) { settings, parts, _ in
             let request = CropRequest(settings.crop)
             parts.stage.set(request: request ?? .all)
             if request == nil { warnOfCrop() }
@@ -265,10 +298,11 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
 
     /// With `mute-releases-camera`, the camera is closed while its frames are not sent.
     func applyMute() {
-        apply { settings, parts in
-            let isUnused = ["mute-video", "standby"].contains { parts.transform.value($0)?.bool == true }
-            parts.camera.setMuted(settings.muteReleasesCamera && isUnused)
+        let isReleased = { [parts] (settings: SourceSettings) in
+            settings.muteReleasesCamera
+                && ["mute-video", "standby"].contains { parts?.transform.value($0)?.bool == true }
         }
+        settle(isReleased) { $1.camera.setMuted($2) }
     }
 
     // MARK: Signals
@@ -328,9 +362,10 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
         case .nullToReady: return updateBypass(parts) ? chainUp() : .failure
         case .readyToPaused:
             // Read once for each start: while a session is watched, the camera switch never runs.
-            let captures = state.withLock { $0.settings.subscribeToken == nil }
+            let settings = now.settings
+            let captures = settings.subscribeToken == nil
             // The property may have changed in READY.
-            guard updateBypass(parts), start(parts, captures: captures) else { return .failure }
+            guard updateBypass(parts), start(parts, settings, captures: captures) else { return .failure }
             let result = chainUp()
             guard result != .failure else {
                 stop(parts)
@@ -357,9 +392,8 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
         }
     }
 
-    private func start(_ parts: Parts, captures: Bool) -> Bool {
+    private func start(_ parts: Parts, _ settings: SourceSettings, captures: Bool) -> Bool {
         parts.transform.connectAnsweredSignals()
-        let settings = state.withLock(\.settings)
         parts.stage.reset()
         // Before the element is in a pipeline, no bus takes a warning.
         if CropRequest(settings.crop) == nil { warnOfCrop() }
@@ -376,13 +410,13 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
                 expectInput(parts)
                 if let microphone = try Microphone(settings.audioSource) {
                     try microphone.attach(to: handle.unowned, parts.transform.element)
-                    state.withLock { $0.microphone = microphone }
+                    replaceAudio(by: .microphone(microphone))
                 }
             }
             return true
         } catch {
             parts.camera.stop()
-            releaseCameraAudio(parts.transform.element)
+            releaseAudio(parts.transform.element)
             parts.transform.disconnectAnsweredSignals()
             handle.unowned.postError(error)
             return false
@@ -391,8 +425,7 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
 
     private func stop(_ parts: Parts) {
         parts.camera.stop()
-        state.withLock { $0.microphone.take() }?.remove(from: handle.unowned, parts.transform.element)
-        releaseCameraAudio(parts.transform.element)
+        releaseAudio(parts.transform.element)
         parts.transform.disconnectAnsweredSignals()
     }
 
@@ -416,14 +449,14 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
         case .stateChanged: return nil
         case .latency:
             let isOwn = (parts?.transform.element).map { message.isFrom($0) } ?? false
-            return isOwn || state.withLock { $0.preview != nil } ? message : nil
+            return isOwn || now.preview.branch != nil ? message : nil
         case .error: break
         case .warning: return parts?.camera.isLeaving(message) == true ? nil : message
         case .progress: return parts?.camera.liveCamera?.hides(message) == true ? nil : message
         default: return message
         }
         if parts?.camera.claims(message) == true { return nil }
-        guard let claim = state.withLock(\.microphone)?.claims(message), claim.isOurs else { return message }
+        guard let claim = now.audio?.microphone?.claims(message), claim.isOurs else { return message }
         if let warning = claim.warning { handle.unowned.postWarning(ElementProblem(.resourceRead, warning)) }
         return nil
     }

@@ -14,7 +14,7 @@ final class Microphone: @unchecked Sendable {
     /// Name of the microphone in messages; nil for a source that the user described, whose errors end the element.
     private let label: String?
     private var entry: Pad?
-    private let isLost = Mutex(false)
+    private let isLost = Atomic(false)
 
     /// Returns nil if no audio is wanted.
     init?(_ source: String) throws(ElementProblem) {
@@ -81,7 +81,7 @@ final class Microphone: @unchecked Sendable {
     /// an error of any other source ends the element.
     func claims(_ message: Message) -> (isOurs: Bool, warning: String?) {
         guard let label, message.isFrom(within: bin) else { return (false, nil) }
-        let isFirst = isLost.withLock { !exchange(&$0, with: true) }
+        let isFirst = !isLost.exchange(true, ordering: .relaxed)
         let why = message.problem?.text ?? "its error has no text"
         let warning =
             "The microphone '\(label)' failed: \(why.withoutFinalPoint). "

@@ -65,26 +65,16 @@ final class MediaPath: @unchecked Sendable {
         var connections: [(name: String, connection: PeerConnection)] = []
         /// Frames that the element had sent when this path started.
         var sentBefore: UInt64 = 0
-        var isOpen = false
-        /// The encoder of `send` takes frames.
-        var hasEncoder = false
+        var sending = SendState()
         /// Changed ones; nil: those of the settings.
         var limits: VideoLimits?
-        var isPublished = true
-        var muted: Set<MediaKind> = []
         var trackSID: String?
-        /// A participant receives our video.
-        var isWanted = true
-        var isStopped = false
-        /// The last counters are in the element's totals.
-        var isCounted = false
 
-        /// Frames pass once the connection is up and the encoder takes them: on a fast network the connection may be up
-        /// first, and a frame would be lost.
-        var sendsVideo: Bool { isOpen && hasEncoder && isPublished && !muted.contains(.video) }
-        var sendsAudio: Bool { isOpen && !muted.contains(.audio) }
+        var sender: PeerConnection? { connections.first?.connection }
     }
-    private let shared = Mutex(Shared())
+    private let shared = StateLock(Shared())
+    /// All of one moment.
+    private var now: Shared { shared.read(\.self) }
 
     init(
         id: PathID, host: MediaHost, settings: MediaSettings, scheduler: any SessionScheduler,
@@ -113,7 +103,7 @@ final class MediaPath: @unchecked Sendable {
             }
         if let timing = host.timing {
             markers = LatencyMarkers(path: id, timing: timing) { [weak self] receive in
-                scheduler.async { [weak self] in receive(self?.sender?.statistics().roundTripTime) }
+                scheduler.async { [weak self] in receive(self?.now.sender?.statistics().roundTripTime) }
             }
         }
     }
@@ -123,35 +113,36 @@ final class MediaPath: @unchecked Sendable {
     /// Any thread.
     var traffic: MediaTraffic {
         // Packets count as they arrive: behind a gap they wait for retransmissions before they reach the decoder.
-        let (last, sentBefore) = shared.withLock { ($0.connections.last?.connection, $0.sentBefore) }
-        let arrived = last?.statistics()
+        let now = now
+        let arrived = now.connections.last?.connection.statistics()
         return MediaTraffic(
-            sent: host.input.gate.counters.framesSent &- sentBefore,
+            sent: host.input.gate.counters.framesSent &- now.sentBefore,
             received: receiveBranch.receivedFrames, packetsReceived: arrived?.packetsReceived ?? 0,
             packetsLost: UInt64(clamping: arrived?.rtp.packetsLost ?? 0),
             oversizedFrames: arrived?.rtp.oversizedFrames ?? 0)
     }
 
     /// With their names in statistics. The first one sends, if any does, and the last one receives. Any thread.
-    var connections: [(name: String, connection: PeerConnection)] { shared.withLock(\.connections) }
+    var connections: [(name: String, connection: PeerConnection)] { now.connections }
 
-    private var sender: PeerConnection? { shared.withLock { $0.connections.first?.connection } }
-
-    var bin: Bin? { shared.withLock { $0.isStopped ? nil : $0.bin } }
+    var bin: Bin? {
+        let now = now
+        return now.sending.isStopped ? nil : now.bin
+    }
 
     /// Any thread.
     var codecs: CodecStatistics {
         let sending = sendBranch.status
         return CodecStatistics(
-            codec: sender?.negotiatedCodec, encoder: sending.encoder, decoder: receiveBranch.decoderName,
+            codec: now.sender?.negotiatedCodec, encoder: sending.encoder, decoder: receiveBranch.decoderName,
             encoding: sending.codingTime, decoding: receiveBranch.codingTime, cpuShare: sending.cpuShare)
     }
 
     /// See `VideoCodec.qualityFloor`. Any thread.
     var qualityFloor: Int {
-        let (sender, limits) = shared.withLock { ($0.connections.first?.connection, $0.limits) }
-        return (sender?.negotiatedCodec ?? settings.connection.codec).qualityFloor(
-            settings.video.size.current, framerate: limits?.framerate ?? settings.video.framerate)
+        let now = now
+        return (now.sender?.negotiatedCodec ?? settings.connection.codec).qualityFloor(
+            settings.video.size.current, framerate: now.limits?.framerate ?? settings.video.framerate)
     }
 
     /// Changes the limits of the sent video.
@@ -168,11 +159,6 @@ final class MediaPath: @unchecked Sendable {
     /// Adds the counters of this path's connections to the element's. Any thread.
     /// - Parameter isLast: the connections are about to be closed.
     func count(_ connections: [ConnectionStatistics], isLast: Bool = false) {
-        let isCounted = shared.withLock { shared in
-            defer { shared.isCounted = shared.isCounted || isLast }
-            return shared.isCounted
-        }
-        guard !isCounted else { return }
         host.totals.count(id, PathCounters(connections.map(\.statistics), codecs), isLast: isLast)
     }
 
@@ -184,6 +170,7 @@ final class MediaPath: @unchecked Sendable {
         bin.suppressSourceAndSinkFlags()
         let sent = host.input.gate.counters.framesSent
         shared.withLock { ($0.bin, $0.sentBefore) = (bin, sent) }
+        host.totals.begin(id)
         host.element.unowned.add(bin)
         bin.syncStateWithParent()
     }
@@ -192,7 +179,7 @@ final class MediaPath: @unchecked Sendable {
     /// - Parameter name: as in `stats`.
     func add(_ connection: PeerConnection, as name: String) {
         let (bin, limits) = shared.withLock { shared -> (Bin?, VideoLimits?) in
-            guard !shared.isStopped, let bin = shared.bin else { return (nil, nil) }
+            guard !shared.sending.isStopped, let bin = shared.bin else { return (nil, nil) }
             shared.connections.append((name, connection))
             return (bin, shared.limits)
         }
@@ -204,17 +191,20 @@ final class MediaPath: @unchecked Sendable {
 
     /// Starts sending audio, and video unless it is withdrawn. Any thread; a connection may be up only after `stop`.
     func open() {
-        if !settings.isViewer { update { $0.isOpen = !$0.isStopped } }
+        if !settings.isViewer { apply(.connected) }
     }
 
-    /// Changes the state, and opens or closes the gates of the inputs with it, under the lock, so that they agree.
-    private func update<Result: Sendable>(_ change: (inout Shared) -> Result) -> Result {
+    /// Opens or closes the gates of the inputs under the lock, so that they agree with the state.
+    /// - Returns: what was before.
+    @discardableResult private func apply(_ event: SendState.Event) -> Shared {
         shared.withLock { shared in
-            let (sentVideo, sentAudio) = (shared.sendsVideo, shared.sendsAudio)
-            let result = change(&shared)
-            if shared.sendsVideo != sentVideo { set(host.input.gate, isOpen: shared.sendsVideo) }
-            if shared.sendsAudio != sentAudio { set(host.audio.gate, isOpen: shared.sendsAudio) }
-            return result
+            let before = shared
+            shared.sending.handle(event)
+            if shared.sending.isStopped { shared.connections = [] }
+            let (sending, sent) = (shared.sending, before.sending)
+            if sending.sendsVideo != sent.sendsVideo { set(host.input.gate, isOpen: sending.sendsVideo) }
+            if sending.sendsAudio != sent.sendsAudio { set(host.audio.gate, isOpen: sending.sendsAudio) }
+            return before
         }
     }
 
@@ -226,54 +216,50 @@ final class MediaPath: @unchecked Sendable {
     /// first frame after it is a keyframe.
     func setMuted(_ muted: Set<MediaKind>) {
         if !muted.contains(.video), isMuted(.video) { sendBranch.requestKeyframe() }
-        if update({ exchange(&$0.muted, with: muted) }) != muted { adaptReports() }
+        if apply(.muted(muted)).sending.muted != muted { adaptReports() }
     }
 
     /// Any thread.
-    func isMuted(_ kind: MediaKind) -> Bool { shared.withLock { $0.muted.contains(kind) } }
+    func isMuted(_ kind: MediaKind) -> Bool { now.sending.muted.contains(kind) }
 
     /// Call after each description that may have added a kind of media.
     func adaptReports() {
-        let (connections, muted) = shared.withLock { ($0.connections, $0.muted) }
-        for (_, connection) in connections {
-            for kind in MediaKind.allCases { connection.setReports(of: kind, areReduced: muted.contains(kind)) }
+        let now = now
+        for (_, connection) in now.connections {
+            for kind in MediaKind.allCases {
+                connection.setReports(of: kind, areReduced: now.sending.muted.contains(kind))
+            }
         }
     }
 
     /// Publishes or withdraws our video. While it is withdrawn, frames are dropped or wait, as without a session. Any
     /// thread.
-    func setPublished(_ isPublished: Bool) { update { $0.isPublished = isPublished } }
+    func setPublished(_ isPublished: Bool) { apply(.published(isPublished)) }
 
     /// State of our video track, unless it is withdrawn, and its SID in a room. Any thread.
     var publication: (state: VideoTrackStats.Publication, sid: String?) {
-        shared.withLock { shared in
-            let isMuted = shared.muted.contains(.video)
-            return (isMuted ? .muted : shared.isOpen && shared.isPublished ? .published : .publishing, shared.trackSID)
-        }
+        let now = now
+        let isMuted = now.sending.muted.contains(.video)
+        return (isMuted ? .muted : now.sending.isShown ? .published : .publishing, now.trackSID)
     }
 
     func set(trackSID: String?) { shared.withLock { $0.trackSID = trackSID } }
 
     /// The layers of our video, by RID, that participants of the room receive.
     func setWanted(_ rids: Set<String>) {
-        shared.withLock { $0.isWanted = !rids.isEmpty }
+        apply(.wanted(!rids.isEmpty))
         sendBranch.setWanted(rids)
     }
 
     /// False if the room says that no participant receives our video. Any thread.
-    var isWanted: Bool { shared.withLock(\.isWanted) }
+    var isWanted: Bool { now.sending.isWanted }
 
     /// Any thread that keeps the element alive.
     func warn(_ text: String) { host.loggers.media.warning(text) }
 
     func stop() {
-        let last = update { shared -> Shared? in
-            guard !shared.isStopped else { return nil }
-            let last = shared
-            (shared.isStopped, shared.isOpen, shared.isPublished, shared.connections) = (true, false, false, [])
-            return last
-        }
-        guard let last else { return }
+        let last = apply(.stopped)
+        guard !last.sending.isStopped else { return }
         sendBranch.stop()
         receiveBranch.stop()
         for (_, connection) in last.connections { connection.close() }
@@ -291,9 +277,9 @@ final class MediaPath: @unchecked Sendable {
     /// Handles a child's error: rebuilds the decoder if that failed, else fails the connection. The pipeline continues, also
     /// if an element fails while it is taken down. Any thread.
     func claims(_ message: Message) -> Bool {
-        let (bin, isStopped) = shared.withLock { ($0.bin, $0.isStopped) }
-        guard let bin, message.isFrom(within: bin) else { return false }
-        guard !isStopped, message.kind == .error, let problem = message.problem else { return true }
+        let now = now
+        guard let bin = now.bin, message.isFrom(within: bin) else { return false }
+        guard !now.sending.isStopped, message.kind == .error, let problem = message.problem else { return true }
         host.loggers.media.warning("\(message.sourceName): \(problem.text) \(problem.debug)")
         switch receiveBranch.claims(message) {
         case true?: scheduler.async { [weak self] in self?.rebuildDecoder(because: problem.text) }
@@ -359,12 +345,11 @@ final class MediaPath: @unchecked Sendable {
         isSending = true
         adaptReports()
         try sendBranch.start(parameters, to: sink, in: bin, markers: markers, onEncoder: host.onEncoder) {
-            [weak self] size in
-            guard let self else { return }
-            self.host.trackStats.sent(
-                size, bytes: self.sender?.bytesSent ?? 0, at: self.host.element.unowned.currentRunningTime)
+            [weak connection, host] size in
+            host.trackStats.sent(
+                size, bytes: connection?.bytesSent ?? 0, at: host.element.unowned.currentRunningTime)
         }
-        update { $0.hasEncoder = true }
+        apply(.encoderReady)
     }
 
     /// The room carries trailers with the times of our frames, or does not.

@@ -6,12 +6,12 @@ import WebRTCTransport
 final class EarlyRoom: Sendable {
     private let prepared = Mutex(RoomHeadStart())
 
-    deinit { prepared.withLock { $0 }.close() }
+    deinit { take().close() }
 
     /// Call when a control channel is made that may name a room.
     func open(_ plan: SessionPlan) {
         let servers = plan.room.servers
-        let connection = RoomServers.shared.place(of: plan.service).map {
+        let connection = KnownServices.rooms.value(of: plan.service).map {
             EarlyConnection(to: $0, trust: servers.trust, route: servers.route, refusesLocal: servers.refusesLocal)
         }
         let next = RoomHeadStart(connection: connection, gathering: EarlyGathering(plan.room.connection))

@@ -47,6 +47,8 @@ final class ElementSession: @unchecked Sendable {
 
     private final class MediaSlot: Sendable {
         let state = Mutex(Media())
+        /// All of one moment.
+        var now: Media { state.withLock(\.self) }
         let sendsSmallPackets = Atomic(false)
         let hasDialled = Atomic(false)
         let hasJoinedRoom = Atomic(false)
@@ -86,7 +88,7 @@ final class ElementSession: @unchecked Sendable {
             makeMedia: { _, start, onEvent in
                 let id = PathID(Self.pathCount.wrappingAdd(1, ordering: .relaxed).newValue)
                 var settings = plan.media(for: start.transport)
-                if let limits = slot.state.withLock({ $0.limits[start.transport] }) { settings.take(limits) }
+                if let limits = slot.now.limits[start.transport] { settings.take(limits) }
                 settings = settings.adapted(toInput: host.input.encoded.format, output: host.output.encoding)
                 settings.connection.sendsSmallPackets = slot.sendsSmallPackets.load(ordering: .relaxed)
                 if settings.encodedInput == nil { plan.adapt(to: settings, host) }
@@ -101,7 +103,7 @@ final class ElementSession: @unchecked Sendable {
                     case .webrtc: PeerMediaTransport(path)
                     case .livekit:
                         RoomMediaTransport(path, early: early) { server in
-                            RoomServers.shared.set(server, of: plan.service)
+                            KnownServices.rooms.set(server, of: plan.service)
                             if !slot.hasJoinedRoom.exchange(true, ordering: .relaxed) {
                                 NextConnection.shared.prepare(for: plan)
                             }
@@ -121,7 +123,7 @@ final class ElementSession: @unchecked Sendable {
             },
             onEvent: { [weak reporter] report in
                 if case .transportDetected(let transport) = report {
-                    TransportCache.shared.set(transport, of: plan.service)
+                    KnownServices.transports.set(transport, of: plan.service)
                 }
                 reporter?.report(report)
             })
@@ -158,8 +160,8 @@ final class ElementSession: @unchecked Sendable {
     /// The settings are read on the queue, so that the newest value counts, whichever call reaches it first.
     private func forEachPath(_ body: @escaping @Sendable (any ElementMedia, Media) -> Void) {
         queue.async { [media] in
-            let state = media.state.withLock { $0 }
-            for path in state.all.values { body(path, state) }
+            let now = media.now
+            for path in now.all.values { body(path, now) }
         }
     }
 
@@ -167,7 +169,7 @@ final class ElementSession: @unchecked Sendable {
     /// the element's totals. Waits for the network thread.
     func readConnections() -> [ConnectionStatistics] {
         var newest: [ConnectionStatistics] = []
-        for (_, media) in media.state.withLock({ $0.all.sorted { $0.key < $1.key } }) {
+        for (_, media) in media.now.all.sorted(by: { $0.key < $1.key }) {
             newest = media.connections
             media.path.count(newest)
         }
@@ -175,18 +177,18 @@ final class ElementSession: @unchecked Sendable {
     }
 
     /// The newest media path.
-    var path: MediaPath? { media.state.withLock(\.newest) }
+    var path: MediaPath? { media.now.newest }
 
     /// True if the message comes from a media path, which then handles it itself.
     func claims(_ message: Message) -> Bool {
-        media.state.withLock { Array($0.all.values) }.contains { $0.path.claims(message) }
+        media.now.all.values.contains { $0.path.claims(message) }
     }
 
     /// State of our video track on the newest media path, and its SID in a room.
     var publication: (state: VideoTrackStats.Publication, sid: String?) {
-        let (path, isWanted) = media.state.withLock { ($0.newest, $0.desired.video) }
-        guard let path else { return (.none, nil) }
-        return isWanted ? path.publication : (.withdrawn, nil)
+        let now = media.now
+        guard let path = now.newest else { return (.none, nil) }
+        return now.desired.video ? path.publication : (.withdrawn, nil)
     }
 
     /// Runs work on the session's queue, after the work that waits there.

@@ -81,7 +81,7 @@ extension SessionPlan {
                 configuration.renewBefore = settings.session.renewBefore
             }
             configuration.transport = settings.transport
-            configuration.requestsPassthrough = settings.passthrough
+            configuration.requestsPassthrough = settings.content.passthrough
             configuration.sendsFrameTiming = settings.timestamps == .capture
             // The output's format must be fixed before `auto` has found the transport. It is that of a room, which the
             // service uses today.
@@ -96,7 +96,7 @@ extension SessionPlan {
                 ([key?.reveal()] + access.connection.iceServers.map(\.credential)).compactMap { $0.map { Secret($0) } }
                 + (route.proxy?.secrets ?? []) + settings.service.apiKeyHeaders.map(\.value)
             if settings.transport == .auto {
-                configuration.knownTransport = TransportCache.shared.transport(of: service)
+                configuration.knownTransport = KnownServices.transports.value(of: service)
             }
             if let subscribeToken {
                 configuration.isViewer = true
@@ -113,7 +113,7 @@ extension SessionPlan {
             var doubts = Doubts(model)
             warnings = doubts.about(settings, items) + doubts.about(asked.prompt, asked.image)
             self.doubts = doubts
-            if asked.isPassthrough, !settings.passthrough, settings.session.autoConnect {
+            if asked.isPassthrough, !settings.content.passthrough, settings.session.autoConnect {
                 note =
                     "No prompt is set: frames come back untransformed, and are billed. Set prompt or reference-image."
             }
@@ -131,7 +131,7 @@ extension SessionPlan {
     }
 
     /// Service for which `auto` remembers the transport.
-    var service: TransportCache.Service { TransportCache.Service(url: base.description, model: model.name) }
+    var service: ServiceName { ServiceName(url: base.description, model: model.name) }
 
     func media(for transport: MediaTransportKind) -> MediaSettings { transport == .webrtc ? direct : room }
 
@@ -156,8 +156,8 @@ extension SessionPlan {
         // No simulcast with VP9, which has layers of its own (SVC).
         media.video.simulcast = encoding.simulcast && transport == .livekit && codec != .vp9
         media.connection.codec = codec
-        media.sendsAudioDiscontinuously = settings.audioDTX
-        media.sharesScreen = settings.track == .screenShare
+        media.sendsAudioDiscontinuously = settings.sending.audioDTX
+        media.sharesScreen = settings.sending.track == .screenShare
         media.take(limits)
         media.connection.adaptsBitrate = encoding.congestionControl == .auto
         media.connection.maximumReceiveBitrate = max(limits.bitrates.upperBound, 2_500_000)
@@ -229,8 +229,9 @@ extension SessionPlan {
     typealias Option = (name: String, value: String)
 
     private static func content(_ settings: TransformSettings) throws(ProtocolError) -> SessionContent {
-        let image = try settings.referenceImage?.image()
-        let prompt = settings.prompt.isEmpty ? nil : try Prompt(settings.prompt, enrich: settings.enrich)
+        let image = try settings.content.referenceImage?.image()
+        let prompt =
+            settings.content.prompt.isEmpty ? nil : try Prompt(settings.content.prompt, enrich: settings.content.enrich)
         return SessionContent(prompt: prompt, image: image)
     }
 

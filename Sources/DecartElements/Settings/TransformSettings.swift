@@ -13,6 +13,8 @@ struct TransformSettings: Sendable {
     var network = Network()
     var encoding = Encoding()
     var session = Session()
+    var content = Content()
+    var sending = Sending()
     var model = DecartModel.defaultName
     var transport = TransportChoice.auto
     /// Token of another session to watch; nil: the element runs a session of its own.
@@ -24,10 +26,6 @@ struct TransformSettings: Sendable {
     var framerate = 0
     var orientation = OrientationChoice.auto
     var fit = Fit.crop
-    var prompt = ""
-    var enrich = false
-    var passthrough = false
-    var referenceImage: ReferenceImageSource?
     /// ms; -1: it adapts.
     var latency = -1
     /// ns; nil: it adapts.
@@ -37,13 +35,6 @@ struct TransformSettings: Sendable {
     /// Zero: the service's frames have the keyframes that they have.
     var keyframeInterval: Duration = .seconds(2)
     var fallback = Fallback.freeze
-    var muteVideo = false
-    var standby = false
-    var muteAudio = false
-    var audioDTX = false
-    var publishAudio = true
-    var track = Track.camera
-    var publishVideo = true
     /// Pipeline description; nil: no processor. Checked only when the processor is built.
     var processor: String?
 
@@ -121,15 +112,37 @@ struct TransformSettings: Sendable {
         }
     }
 
-    /// Kinds of media of which nothing is sent.
-    func silentKinds(isEncoded: Bool) -> Set<MediaKind> {
-        if standby { return Set(MediaKind.allCases) }
-        return muteVideo && isEncoded ? [.video] : []
+    /// What the service is to make of the video.
+    struct Content: Sendable {
+        var prompt = ""
+        var enrich = false
+        var passthrough = false
+        var referenceImage: ReferenceImageSource?
+
+        var referenceImageText: String? {
+            get { if case .text(let text) = referenceImage { text } else { nil } }
+            set { referenceImage = newValue.map { .text($0) } }
+        }
     }
 
-    var referenceImageText: String? {
-        get { if case .text(let text) = referenceImage { text } else { nil } }
-        set { referenceImage = newValue.map { .text($0) } }
+    /// What is sent of the input.
+    struct Sending: Sendable {
+        var muteVideo = false
+        var standby = false
+        var muteAudio = false
+        var audioDTX = false
+        var publishAudio = true
+        var track = Track.camera
+        var publishVideo = true
+
+        /// Frames of the input leave: not black ones, and not none.
+        var takesVideo: Bool { publishVideo && !muteVideo && !standby }
+
+        /// Kinds of media of which nothing is sent.
+        func silentKinds(isEncoded: Bool) -> Set<MediaKind> {
+            if standby { return Set(MediaKind.allCases) }
+            return muteVideo && isEncoded ? [.video] : []
+        }
     }
 }
 

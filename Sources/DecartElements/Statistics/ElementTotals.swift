@@ -1,12 +1,12 @@
 // Counters over the life of an element, whose media paths come and go.
-import MediaPipeline
+package import MediaPipeline
 import RTP
 import Synchronization
 import WebRTCTransport
 
 /// Counters of one media path, or of all.
-struct PathCounters: Sendable {
-    var packetsSent: UInt64 = 0
+package struct PathCounters: Sendable {
+    package var packetsSent: UInt64 = 0
     var bytesSent: UInt64 = 0
     /// The part of `bytesSent` that only filled up probes of the path.
     var paddingBytesSent: UInt64 = 0
@@ -25,7 +25,7 @@ struct PathCounters: Sendable {
     var encoding = CodingTime()
     var decoding = CodingTime()
 
-    init() {}
+    package init() {}
 
     /// - Parameter connections: the first one sends; all receive.
     init(_ connections: [PeerConnectionStatistics], _ codecs: CodecStatistics) {
@@ -69,17 +69,23 @@ struct PathCounters: Sendable {
 }
 
 /// The sum over all media paths of an element. No counter ever falls.
-final class ElementTotals: Sendable {
+package final class ElementTotals: Sendable {
     private struct State {
         var ended = PathCounters()
         var current: [PathID: PathCounters] = [:]
     }
     private let state = Mutex(State())
 
-    /// - Parameter isLast: the path ends; no call for it follows.
-    func count(_ path: PathID, _ counters: PathCounters, isLast: Bool) {
+    package init() {}
+
+    /// Counts a path from now on.
+    package func begin(_ path: PathID) { state.withLock { $0.current[path] = PathCounters() } }
+
+    /// Any thread. Nothing is counted after the last call: a reader of statistics may come too late with its counters.
+    /// - Parameter isLast: the path ends.
+    package func count(_ path: PathID, _ counters: PathCounters, isLast: Bool) {
         state.withLock { state in
-            var latest = state.current[path] ?? PathCounters()
+            guard var latest = state.current[path] else { return }
             latest.raise(to: counters)
             if isLast {
                 state.current[path] = nil
@@ -92,5 +98,5 @@ final class ElementTotals: Sendable {
 
     func countResume() { state.withLock { $0.ended.resumes &+= 1 } }
 
-    var sum: PathCounters { state.withLock { state in state.current.values.reduce(state.ended, +) } }
+    package var sum: PathCounters { state.withLock { state in state.current.values.reduce(state.ended, +) } }
 }

@@ -8,12 +8,7 @@ import Synchronization
 extension DecartTransform {
     /// Called on upstream's streaming thread, with the first caps of video.
     func beginAwaited() {
-        let session = state.withLock { state -> ElementSession? in
-            // After EOS, no video leaves any more.
-            guard state.run?.awaitsInput == true, state.run?.isDraining == false else { return nil }
-            state.run?.awaitsInput = false
-            return state.run?.session
-        }
+        let session = state.withLock { $0.run?.input.videoCame() == true ? $0.run?.session : nil }
         session?.controller.start()
     }
 
@@ -39,9 +34,7 @@ extension DecartTransform {
         guard audio.isWanted, handle.unowned.staticPad("sink")?.isLinked == false else { return false }
         let (isViewer, isDue) = state.withLock { state -> (Bool, Bool) in
             guard state.settings.subscribeToken == nil else { return (true, false) }
-            guard state.run?.awaitsInput == true, state.run?.hasWarnedOfAudio == false else { return (false, false) }
-            state.run?.hasWarnedOfAudio = true
-            return (false, true)
+            return (false, state.run?.input.audioCameAlone() ?? false)
         }
         guard isDue else { return !isViewer }
         let text = "Audio arrives, but no video is linked to the pad sink: no session begins. Link video to it."

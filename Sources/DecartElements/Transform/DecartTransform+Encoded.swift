@@ -15,6 +15,12 @@ struct BitrateSteering: PropertyStorage {
     /// A notification is on its way; it will show the newest value.
     var isNotifying = false
 
+    /// - Returns: true if a notification is to be sent.
+    mutating func take(_ target: Int) -> Bool {
+        guard exchange(&self.target, with: target) != target else { return false }
+        return !exchange(&isNotifying, with: true)
+    }
+
     static let properties = PropertyTable<BitrateSteering>([
         .readOnly(
             "target-bitrate", nick: "Target bitrate",
@@ -91,7 +97,7 @@ extension DecartTransform {
         let encoding = output?.encoding
         let (run, settings, before) = state.withLock { state in
             defer {
-                state.run?.awaitsInput = false
+                state.run?.input.stopAwaiting()
                 state.run?.sentFormat = format
             }
             return (state.run, state.settings, state.run?.sentFormat)
@@ -103,7 +109,7 @@ extension DecartTransform {
         }
         input.arrived(format.size)
         run.size.set(width: format.size.width, height: format.size.height)
-        if run.awaitsInput {
+        if run.input.awaitsVideo {
             run.session.controller.start()
         } else if before.map({ !format.fits($0) }) ?? true {
             restartSession()
@@ -135,15 +141,16 @@ extension DecartTransform {
     private func refuseInput(_ text: String, _ input: InputChain) {
         input.encoded.fail()
         let error = SessionError(.invalidInput, text, stage: .configuration, isPermanent: true)
-        state.withLock(\.run?.session)?.controller.stop()
+        session?.controller.stop()
         fail(error)
     }
 
     /// Negotiates again, because the input is another one than the session was begun for.
     private func restartSession() {
-        let session = state.withLock { $0.snapshot.state.isInSession ? $0.run?.session : nil }
-        session?.controller.stop()
-        session?.controller.start()
+        let now = now
+        guard now.snapshot.state.isInSession, let session = now.run?.session else { return }
+        session.controller.stop()
+        session.controller.start()
     }
 
     // MARK: Properties
@@ -151,27 +158,22 @@ extension DecartTransform {
     /// Warns if a property is set while the element runs that has no effect on a side that is encoded.
     /// - Returns: true if it has none.
     func warnOfRawProperty(_ name: String) -> Bool {
-        let (settings, isRunning) = state.withLock { ($0.settings, $0.run != nil) }
-        guard isRunning else { return false }
-        let ofInput = (input?.encoded.format?.codec).flatMap { settings.conflict(withInput: $0, by: name) }
-        let ofOutput = output?.encoding == nil ? nil : settings.conflictWithEncodedOutput(by: name)
+        let now = now
+        guard now.run != nil else { return false }
+        let ofInput = (input?.encoded.format?.codec).flatMap { now.settings.conflict(withInput: $0, by: name) }
+        let ofOutput = output?.encoding == nil ? nil : now.settings.conflictWithEncodedOutput(by: name)
         guard let text = ofInput ?? ofOutput else { return false }
         warn(SessionError(.invalidOptions, text, stage: .configuration))
         return true
     }
 
-    /// Called on the network thread, where no handler of the application may run.
+    /// Called on the network thread, where no handler of the application may run. The connection of a run that has ended
+    /// may still call it.
     func steer(_ target: BitrateTarget) {
-        let session = state.withLock { state -> ElementSession? in
-            guard state.steering.target != target.target else { return nil }
-            state.steering.target = target.target
-            guard !state.steering.isNotifying else { return nil }
-            state.steering.isNotifying = true
-            return state.run?.session
-        }
+        let session = state.withLock { $0.run?.steering.take(target.target) == true ? $0.run?.session : nil }
         session?.async { [weak self] in
             guard let self else { return }
-            self.state.withLock { $0.steering.isNotifying = false }
+            self.state.withLock { $0.run?.steering.isNotifying = false }
             self.handle.unowned.notify("target-bitrate")
         }
     }

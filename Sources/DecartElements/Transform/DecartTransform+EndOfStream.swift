@@ -14,14 +14,17 @@ extension DecartTransform {
 
     /// Waits about a second at most for frames that are still in flight; without a connected session, not at all.
     func drain(byApplication: Bool = false) {
-        let (run, isConnected) = state.withLock { state in
-            if byApplication { state.run?.isEndedByApplication = true }
-            defer { state.run?.isDraining = true }
-            return (state.run, state.snapshot.state.isConnected)
-        }
-        guard run?.isDraining != true else { return }
-        guard let session = run?.session, isConnected else { return finish() }
+        let (isFirst, session, isConnected) = endInput(byApplication: byApplication)
+        guard isFirst else { return }
+        guard let session, isConnected else { return finish() }
         awaitRest(session, { [output] in output?.counters.received ?? 0 }) { [weak self] in self?.videoEnded(session) }
+    }
+
+    private func endInput(byApplication: Bool) -> (isFirst: Bool, session: ElementSession?, isConnected: Bool) {
+        state.withLock { state in
+            let isFirst = state.run?.input.end(byApplication: byApplication) ?? true
+            return (isFirst, state.run?.session, state.snapshot.state.isConnected)
+        }
     }
 
     /// Checks up to ten times, after 200 ms and then every 100 ms, and ends once nothing came between two checks.
@@ -39,7 +42,7 @@ extension DecartTransform {
 
     /// The audio of a file may go on after its last frame: then `src` ends, and the session with the audio.
     private func videoEnded(_ session: ElementSession) {
-        guard let run = state.withLock(\.run), run.isDraining, !run.isEndedByApplication, audio.goesOn else {
+        guard let phase = now.run?.input, phase.isDraining, !phase.isEndedByApplication, audio.goesOn else {
             return finish()
         }
         guard reportEmptyOutput() else { return }
@@ -50,10 +53,10 @@ extension DecartTransform {
     /// Looks again every 200 ms. Audio of which nothing comes for five seconds has ended too: the session is billed.
     private func awaitAudio(_ session: ElementSession, last: UInt64, silent: Int = 0) {
         session.after(.milliseconds(200)) { [weak self] in
-            guard let self, let run = self.state.withLock(\.run), run.isDraining else { return }
+            guard let self, let phase = self.now.run?.input, phase.isDraining else { return }
             let now = self.audio.gate.counters.framesIn
             let silent = now == last && self.audio.gate.isPlaying ? silent + 1 : 0
-            guard !run.isEndedByApplication, self.audio.goesOn, silent < 25 else {
+            guard !phase.isEndedByApplication, self.audio.goesOn, silent < 25 else {
                 return self.awaitRest(session, { [audio = self.audio] in audio.counters.received }) { [weak self] in
                     self?.end()
                 }
@@ -66,11 +69,9 @@ extension DecartTransform {
     /// input continues, in a new session.
     func resume(afterFlush: Bool) {
         let resumes = state.withLock { state in
-            if afterFlush { state.run?.isEndedByApplication = false }
-            guard let run = state.run, run.isDraining, !run.isEndedByApplication else { return false }
-            state.run?.isDraining = false
+            guard state.run?.input.resume(afterFlush: afterFlush) == true, let run = state.run else { return false }
             // Under the lock, as in `finish`: of an end and a start, the later one holds.
-            if state.settings.session.autoConnect, !run.awaitsInput { run.session.controller.start() }
+            if state.settings.session.autoConnect, !run.input.awaitsVideo { run.session.controller.start() }
             return true
         }
         guard resumes else { return }
@@ -86,7 +87,7 @@ extension DecartTransform {
         // A branch behind `audio_src` that waits for a pad which has not come gets one.
         if let identity = output?.identity { audio.show(as: identity) }
         state.withLock { state in
-            guard state.run?.isDraining != false else { return }
+            guard state.run?.input.isDraining != false else { return }
             state.run?.session.controller.stop()
             output?.finish()
             audio.finish()
@@ -99,7 +100,7 @@ extension DecartTransform {
         let frames = (sent: input?.gate.counters.framesIn ?? 0, received: output?.counters.received ?? 0)
         let (isOver, problem, isError) = state.withLock { state -> (Bool, ElementProblem?, Bool) in
             guard let run = state.run else { return (true, nil, false) }
-            guard run.isDraining else { return (false, nil, false) }
+            guard run.input.isDraining else { return (false, nil, false) }
             let (settings, snapshot) = (state.settings, state.snapshot)
             var outcome = run.outcome
             outcome.hasInput = frames.sent > run.framesBefore.sent
@@ -107,8 +108,7 @@ extension DecartTransform {
             outcome.isConnected = snapshot.state.isConnected
             outcome.isQueued = snapshot.queue != nil
             outcome.wantsOutput =
-                settings.session.autoConnect && settings.subscribeToken == nil && !settings.standby
-                && settings.publishVideo && !settings.muteVideo
+                settings.session.autoConnect && settings.subscribeToken == nil && settings.sending.takesVideo
             let problem = outcome.problem(sessionID: snapshot.sessionID)
             let isError = problem != nil && settings.fallback != .passthrough
             if isError { state.run?.outcome.hasFailed = true }
@@ -127,10 +127,7 @@ extension DecartTransform {
     /// thread of `src`.
     func outputEnded() {
         guard !audio.isGiving else { return }
-        let run = state.withLock { state in
-            defer { state.run?.isDraining = true }
-            return state.run
-        }
-        if run?.isDraining == false { run?.session.controller.stop() }
+        let (isFirst, session, _) = endInput(byApplication: false)
+        if isFirst { session?.controller.stop() }
     }
 }

@@ -10,11 +10,11 @@ extension DecartTransform {
         do throws(ProtocolError) {
             var update = PromptUpdate()
             if !changed.isDisjoint(with: ["prompt", "enrich"]) {
-                update.prompt = try Prompt(settings.prompt, enrich: settings.enrich)
+                update.prompt = try Prompt(settings.content.prompt, enrich: settings.content.enrich)
             }
             if changed.contains("reference-image") {
                 update.image = .removed
-                if let source = settings.referenceImage { update.image = .set(try source.image()) }
+                if let source = settings.content.referenceImage { update.image = .set(try source.image()) }
             }
             send(update, session)
         } catch {
@@ -34,7 +34,7 @@ extension DecartTransform {
     // MARK: Action signals
 
     func actionSignal(_ name: String, _ arguments: [GValueBox]) -> GValueBox? {
-        let session = state.withLock(\.run?.session)
+        let session = session
         switch name {
         case "set-prompt":
             guard arguments.count == 2 else { return nil }
@@ -47,7 +47,7 @@ extension DecartTransform {
             return GValueBox(uint64: request(setsImage: true, image, text, enrich: enrich, session))
         case "connect", "disconnect":
             state.withLock {
-                $0.run?.awaitsInput = false
+                $0.run?.input.stopAwaiting()
                 $0.run?.outcome.isDisconnected = name == "disconnect"
             }
             if name == "disconnect" {
@@ -82,8 +82,8 @@ extension DecartTransform {
             return 0
         }
         state.withLock { state in
-            if setsImage { state.settings.referenceImage = image }
-            if let text { (state.settings.prompt, state.settings.enrich) = (text, enrich) }
+            if setsImage { state.settings.content.referenceImage = image }
+            if let text { (state.settings.content.prompt, state.settings.content.enrich) = (text, enrich) }
         }
         let id = send(update, session)
         handle.unowned.withFrozenNotifications { element in

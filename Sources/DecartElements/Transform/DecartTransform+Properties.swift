@@ -17,12 +17,11 @@ extension DecartTransform {
         switch name {
         case "stats": return GValueBox(structure: statistics())
         default:
-            return state.withLock {
-                TransformProperties.settings.value(name, in: $0.settings)
-                    ?? SessionSnapshot.properties.value(name, in: $0.snapshot)
-                    ?? QualityJudge.Verdict.properties.value(name, in: $0.quality.verdict)
-                    ?? BitrateSteering.properties.value(name, in: $0.steering)
-            }
+            let now = now
+            return TransformProperties.settings.value(name, in: now.settings)
+                ?? SessionSnapshot.properties.value(name, in: now.snapshot)
+                ?? QualityJudge.Verdict.properties.value(name, in: now.quality.verdict)
+                ?? BitrateSteering.properties.value(name, in: now.run?.steering ?? BitrateSteering())
         }
     }
 
@@ -45,18 +44,19 @@ extension DecartTransform {
     }
 
     private func statistics() -> Structure {
-        let run = state.withLock(\.run)
+        let run = now.run
         let session = run?.session
         let connections = session?.readConnections() ?? []
         let path = session?.path
         let (publication, sid) = session?.publication ?? (.none, nil)
-        // The clock is read under the lock: a state must not begin after it.
-        let (snapshot, history, now) = state.withLock { ($0.snapshot, $0.history, MonotonicTime.now) }
+        // The clock is read afterwards: a state must not begin after it.
+        let (state, now) = (self.now, MonotonicTime.now)
         let statistics = TransformStatistics(
             input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none,
             output: output?.counters ?? OutputCounters(),
             playout: output.map { ($0.playout.delay, $0.playout.target) } ?? (0, 0),
-            audio: (audio.gate.counters, audio.counters), snapshot: session == nil ? nil : snapshot, history: history,
+            audio: (audio.gate.counters, audio.counters), snapshot: session == nil ? nil : state.snapshot,
+            history: state.history,
             totals: totals.sum, connections: connections, codecs: path?.codecs ?? CodecStatistics(),
             receivedSize: path?.receivedSize, timing: run?.timing,
             track: trackStats.read(bytes: connections.first?.statistics.bytesSent, now: now),
@@ -68,28 +68,33 @@ extension DecartTransform {
 
     func promptChanged(_ name: String) { _ = state.withLock { $0.changedPromptProperties.insert(name) } }
 
-    func applyAudioMute() { audio.setMuted(state.withLock(\.settings.muteAudio)) }
+    func settle<Part: Equatable>(_ part: (State) -> Part, _ apply: (State, Part) -> Void) {
+        LatestValue.apply(part, of: { now }, apply)
+    }
+
+    func applyAudioMute() { settle({ $0.settings.sending.muteAudio }) { audio.setMuted($1) } }
 
     func applyProcessor() {
-        let (text, isRunning) = state.withLock { ($0.settings.processor, $0.run != nil) }
-        if !warnOfRawProperty("processor"), isRunning { input?.processing.change(to: text) }
+        guard !warnOfRawProperty("processor") else { return }
+        settle({ $0.settings.processor }) { if $0.run != nil { input?.processing.change(to: $1) } }
     }
 
     /// Applies frame rate and bitrates to the session and its later attempts, and the frame rate to the output.
     func applyLimits() {
-        let (settings, session) = state.withLock { ($0.settings, $0.run?.session) }
-        guard let session else { return }
-        session.setLimits(settings)
-        if let format = Self.plannedFormat(settings) { output?.prefer(framerate: format.framerate) }
+        let limits = { (now: State) in
+            [now.settings.framerate, now.settings.encoding.minBitrate, now.settings.encoding.maxBitrate]
+        }
+        settle(limits) { now, _ in
+            guard let session = now.run?.session else { return }
+            session.setLimits(now.settings)
+            if let format = Self.plannedFormat(now.settings) { output?.prefer(framerate: format.framerate) }
+        }
     }
 
-    func applyKeyframeInterval() {
-        output?.set(keyframeInterval: state.withLock(\.settings.keyframeInterval))
-    }
+    func applyKeyframeInterval() { settle({ $0.settings.keyframeInterval }) { output?.set(keyframeInterval: $1) } }
 
     func applyDuration() {
-        let (session, limit) = state.withLock { ($0.run?.session, $0.settings.session.maximumDuration) }
-        session?.controller.limit(to: limit)
+        settle({ $0.settings.session.maximumDuration }) { $0.run?.session.controller.limit(to: $1) }
     }
 
     /// Applies only while the element runs. `passthrough` needs a branch for raw frames, which is built on demand. One
@@ -140,30 +145,43 @@ extension DecartTransform {
     /// Applies only while the element runs.
     /// - Parameter property: the one that has been set; false also lifts a mute that the service has requested.
     func applyMute(by property: KeyPath<TransformSettings, Bool>? = nil) {
-        let (settings, session) = state.withLock { ($0.settings, $0.run?.session) }
-        guard let input, let session else { return }
+        settle({ [$0.settings.sending.muteVideo, $0.settings.sending.standby] }) { now, _ in
+            applyMute(now, by: property)
+        }
+    }
+
+    private func applyMute(_ now: State, by property: KeyPath<TransformSettings, Bool>?) {
+        let settings = now.settings
+        guard let input, let session = now.run?.session else { return }
         // There are no black frames for an encoded input.
-        let silent = settings.silentKinds(isEncoded: input.encoded.isOn || input.encoded.isExpected)
+        let silent = settings.sending.silentKinds(isEncoded: input.encoded.isOn || input.encoded.isExpected)
         input.gate.set(withheld: silent.contains(.video))
-        input.setMuted(settings.muteVideo && !silent.contains(.video), element: handle)
+        input.setMuted(settings.sending.muteVideo && !silent.contains(.video), element: handle)
         session.setMuted(silent, endsServiceMute: property.map { !settings[keyPath: $0] } ?? false)
-        if settings.muteVideo || settings.standby { beginAwaited() }
+        if settings.sending.muteVideo || settings.sending.standby { beginAwaited() }
     }
 
     func applyGeometry() {
-        let (fit, size) = state.withLock { ($0.settings.fit, $0.run?.size) }
-        guard let input, let size else { return }
-        input.configure(width: size.current.width, height: size.current.height, fit: fit)
+        settle({ $0.settings.fit }) { now, fit in
+            guard let input, let size = now.run?.size else { return }
+            input.configure(width: size.current.width, height: size.current.height, fit: fit)
+        }
     }
 
     /// Turns the sent frames, and so the returned ones, without a new session.
     func applyOrientation() {
-        let (settings, size) = state.withLock { ($0.settings, $0.run?.size) }
+        settle({ [$0.settings.orientation.rawValue, $0.settings.fit.rawValue] }) { now, _ in applyOrientation(now) }
+    }
+
+    private func applyOrientation(_ now: State) {
+        let settings = now.settings
         // The size of an encoded stream is its own.
-        guard settings.orientation != .auto, let input, !input.encoded.isOn, let output, let size else { return }
-        let now = size.current
-        if (now.height > now.width) != (settings.orientation == .portrait) {
-            size.set(width: now.height, height: now.width)
+        guard settings.orientation != .auto, let input, !input.encoded.isOn, let output,
+            let size = now.run?.size
+        else { return }
+        let (width, height) = size.current
+        if (height > width) != (settings.orientation == .portrait) {
+            size.set(width: height, height: width)
         }
         input.configure(width: size.current.width, height: size.current.height, fit: settings.fit)
         output.orient(portrait: size.current.height > size.current.width)

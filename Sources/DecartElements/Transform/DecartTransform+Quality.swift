@@ -43,16 +43,14 @@ extension DecartTransform {
 
     /// - Returns: false if the session has ended.
     private func judge(_ session: ElementSession) -> Bool {
-        let (run, settings, snapshot, expectsInput) = state.withLock {
-            ($0.run, $0.settings, $0.snapshot, $0.expectsInput)
-        }
-        guard let run, run.session === session else { return false }
-        watchInput(run, settings, isDue: expectsInput, isConnected: snapshot.state.isConnected)
+        let now = now
+        guard let run = now.run, run.session === session else { return false }
+        watchInput(run, now.settings, isDue: now.expectsInput, isConnected: now.snapshot.state.isConnected)
         watchAudioAlone(run.watch)
         if let size = session.path?.receivedSize, let sentence = run.watch.resolution?.add(size) {
             warn(SessionError(.invalidOptions, sentence, stage: .media))
         }
-        judgeConnection(of: run, snapshot)
+        judgeConnection(of: run, now.snapshot)
         return true
     }
 
@@ -77,7 +75,7 @@ extension DecartTransform {
         element.post(SessionMessages.quality(quality))
         // The application may end the session in each of these calls.
         for name in QualityJudge.Verdict.properties.changes(from: before, to: verdict)
-        where state.withLock({ $0.run?.session === session }) {
+        where self.session === session {
             element.notify(name)
         }
     }
@@ -94,11 +92,10 @@ extension DecartTransform {
         // Video that no participant receives is not encoded.
         let isEncoding = isConnected && session.path?.isWanted ?? true
         reading.isDue =
-            input.gate.isPlaying && !input.gate.isHolding && isDue && !run.isDraining && !run.hasWarnedOfAudio
-            && settings.subscribeToken == nil && settings.publishVideo && !settings.muteVideo
-            && !settings.silentKinds(isEncoded: input.encoded.isOn).contains(.video)
+            input.gate.isPlaying && !input.gate.isHolding && isDue && !run.input.isDraining
+            && !run.input.hasWarnedOfAudio && settings.subscribeToken == nil && settings.sending.takesVideo
         (reading.awaitsInput, reading.isLinked) = (
-            run.awaitsInput, handle.unowned.staticPad("sink")?.isLinked ?? false
+            run.input.awaitsVideo, handle.unowned.staticPad("sink")?.isLinked ?? false
         )
         reading.interval = input.gate.step.map { .nanoseconds(Int64(clamping: $0)) }
         (reading.framesReceived, reading.framesOut) = (

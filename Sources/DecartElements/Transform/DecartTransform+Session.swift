@@ -112,7 +112,6 @@ extension DecartTransform {
     /// wait. Drops their LATENCY messages, which change nothing for the pipeline: the source pads answer latency
     /// queries themselves and post a message when their answer changes.
     func handleMessage(_ message: Message) -> Message? {
-        let session = state.withLock(\.run?.session)
         switch message.kind {
         case .eos, .stateChanged, .latency: return nil
         case .error, .warning:

@@ -1,6 +1,7 @@
 // `decarttransform`: sends raw video through one session with the service and outputs the transformed video.
 //
-// Locks: in this class none is held while another is taken. Nothing is emitted, posted, set or released under a lock.
+// Locks: `state` is held while the outputs end and the session begins or ends, which takes their locks; else none is held
+// while another is taken. Nothing is emitted, posted, set or released under a lock.
 import DecartProtocol
 import DecartSession
 import EventLoopThreads
@@ -47,7 +48,6 @@ final class DecartTransform: ElementImplementation {
         var snapshot = SessionSnapshot()
         var history = SessionHistory(now: MonotonicTime.now)
         var quality = QualityJudge()
-        var steering = BitrateSteering()
         /// Set while the element runs.
         var run: Run?
         /// Limits QOS messages.
@@ -64,6 +64,7 @@ final class DecartTransform: ElementImplementation {
         /// Set with `timestamps=capture`.
         let timing: CaptureTiming?
         let watch: SessionWatch
+        var steering = BitrateSteering()
         var fallback = RawFallbackState()
         /// Posted once if the service turns out to use LiveKit.
         var codecWarning: String?
@@ -71,18 +72,11 @@ final class DecartTransform: ElementImplementation {
         var doubts: Doubts?
         /// Limits the warning about the encoder to one per start; a session may make several encoders.
         var hasWarnedOfEncoder = false
-        /// The session starts with the first caps of the input or, if it is encoded, with its first keyframe, whose format
-        /// it negotiates.
-        var awaitsInput = false
-        var hasWarnedOfAudio = false
+        var input: InputPhase
         /// Format of the last keyframe of an encoded input.
         var sentFormat: EncodedVideoFormat?
         /// Sizes that an encoded input may have, in either orientation.
         let sizes: [VideoFormat]
-        /// The first EOS has come.
-        var isDraining = false
-        /// It came by `gst_element_send_event`: for all streams, until a flush.
-        var isEndedByApplication = false
         /// Counters of input and output at the start.
         var framesBefore: (sent: UInt64, received: UInt64) = (0, 0)
         var outcome = RunOutcome()
@@ -97,6 +91,9 @@ final class DecartTransform: ElementImplementation {
         var isStale = false
     }
     let state = Mutex(State())
+    /// All of one moment.
+    var now: State { state.withLock(\.self) }
+    var session: ElementSession? { state.withLock(\.run?.session) }
     /// Part of an element that has the same properties.
     let isProxied = Atomic(false)
     let handle: ElementHandle
@@ -159,23 +156,24 @@ final class DecartTransform: ElementImplementation {
 
     /// Turns the session's audio on while `audio_sink` exists and `publish-audio` is set, and for a viewer.
     func updatePublishedAudio() {
-        let (session, isPublished) = state.withLock {
-            ($0.run?.session, $0.settings.publishAudio || $0.settings.subscribeToken != nil)
+        let isPublished = { [audio] (now: State) in
+            (now.settings.sending.publishAudio || now.settings.subscribeToken != nil) && audio.isWanted
         }
-        session?.publish(\.audio, isPublished && audio.isWanted)
+        settle(isPublished) { $0.run?.session.publish(\.audio, $1) }
     }
 
     func updatePublishedVideo() {
-        let (session, isPublished) = state.withLock { ($0.run?.session, $0.settings.publishVideo) }
-        session?.publish(\.video, isPublished)
-        if !isPublished { beginAwaited() }
+        settle({ $0.settings.sending.publishVideo }) { now, isPublished in
+            now.run?.session.publish(\.video, isPublished)
+            if !isPublished { beginAwaited() }
+        }
     }
 
     /// Removes `audio_src`, after its EOS, on the session's queue, behind the work that stops the session's audio.
     func releasePad(_ pad: Pad) {
         audio.release()
         updatePublishedAudio()
-        guard let session = state.withLock(\.run?.session) else { return }
+        guard let session else { return }
         session.async { [weak self, weak session] in
             self?.audio.hideIfUnwanted { [weak session] in session?.after($0, $1) }
         }
@@ -382,7 +380,6 @@ final class DecartTransform: ElementImplementation {
                 state.snapshot = SessionSnapshot()
                 state.history.changed(to: state.snapshot, now: MonotonicTime.now)
                 state.quality.reset()
-                state.steering = BitrateSteering()
                 return exchange(&state.hasOwnClock, with: false)
             }
             if hadOwnClock { handle.unowned.use(nil) }
@@ -427,7 +424,7 @@ final class DecartTransform: ElementImplementation {
     }
 
     private func checkInstallation() -> Bool {
-        let settings = state.withLock(\.settings)
+        let settings = settings
         if let buildError {
             handle.unowned.postError(.missing(buildError.message))
             return false
@@ -498,7 +495,7 @@ final class DecartTransform: ElementImplementation {
     /// Checks the settings and prepares input, output and session; `begin` connects.
     private func start() -> Bool {
         guard let input, let output else { return false }
-        let settings = state.withLock(\.settings)
+        let settings = settings
         let plan: SessionPlan
         do throws(SessionError) {
             plan = try SessionPlan(settings, hasKeyHandler: handle.unowned.hasHandler("request-api-key"))
@@ -508,8 +505,8 @@ final class DecartTransform: ElementImplementation {
                 throw SessionError(.invalidOptions, conflict, stage: .configuration, isPermanent: true)
             }
         } catch {
-            state.withLock { $0.history.lastError = error.code }
-            refuse(ElementProblem(error, sessionID: nil))
+            LogCategories.session(.warning, handle.unowned, "the session failed: \(error.message.asSentence)")
+            fail(error)
             return false
         }
         prepare(input, output, plan, settings)
@@ -532,8 +529,9 @@ final class DecartTransform: ElementImplementation {
                 watch: SessionWatch(resolution: settings.resolution == .fullHD && plan.doubts != nil),
                 codecWarning: plan.codecWarning, doubts: plan.doubts,
                 // A session without video would be one of the account's for nothing. Black frames need no input.
-                awaitsInput: settings.session.autoConnect && settings.subscribeToken == nil && settings.publishVideo
-                    && !settings.muteVideo && !settings.standby,
+                input: InputPhase(
+                    awaitsVideo: settings.session.autoConnect && settings.subscribeToken == nil
+                        && settings.sending.takesVideo),
                 sizes: settings.transport.kinds.map { plan.media(for: $0).format }, framesBefore: before)
             return $0.settings
         }
@@ -593,14 +591,13 @@ final class DecartTransform: ElementImplementation {
     private func begin() {
         applyFallback()
         applyMute()
-        let (session, connects, processor) = state.withLock {
-            ($0.run?.session, $0.settings.session.autoConnect && $0.run?.awaitsInput == false, $0.settings.processor)
-        }
-        input?.processing.start(processor, element: handle)
+        let now = now
+        let session = now.run?.session
+        input?.processing.start(now.settings.processor, element: handle)
         // Whoever waits for `audio_src`, as gst-launch-1.0 does, learns that it does not come.
         if !audio.isWanted { handle.unowned.noMorePads() }
         if let session { watchQuality(of: session) }
-        if connects { session?.controller.start() }
+        if now.settings.session.autoConnect, now.run?.input.awaitsVideo == false { session?.controller.start() }
     }
 
     private func end() {
@@ -621,7 +618,7 @@ final class DecartTransform: ElementImplementation {
     func setSubscribeToken(_ token: Secret?) { state.withLock { $0.settings.subscribeToken = token } }
 
     /// A copy of the settings, all of one moment.
-    var settings: TransformSettings { state.withLock(\.settings) }
+    var settings: TransformSettings { now.settings }
 
     /// The codecs that an encoded input may have, by the property `codec` and by what downstream takes.
     var encodedCodecs: [VideoCodec] {

@@ -107,17 +107,17 @@ enum TransformProperties {
 
         // MARK: Prompt
         .string(
-            "prompt", \.prompt, nick: "Prompt",
+            "prompt", \.content.prompt, nick: "Prompt",
             blurb: "Prompt, at most 64 KiB; the service may take less (empty without reference-image = passthrough)"
         ).playing { $0.promptChanged("prompt") },
         .boolean(
-            "enrich", \.enrich, nick: "Enrich", blurb: "Let the service elaborate the prompt"
+            "enrich", \.content.enrich, nick: "Enrich", blurb: "Let the service elaborate the prompt"
         ).playing { $0.promptChanged("enrich") },
         .boolean(
-            "passthrough", \.passthrough, nick: "Passthrough",
+            "passthrough", \.content.passthrough, nick: "Passthrough",
             blurb: "Ask a room for unchanged frames until the service has taken the first prompt or image"),
         .optionalString(
-            "reference-image", \.referenceImageText, nick: "Reference image",
+            "reference-image", \.content.referenceImageText, nick: "Reference image",
             blurb:
                 "Path or data: URL of a JPEG, PNG, WebP or TIFF file, or the ID of an uploaded file, file_… (unset = none)",
             shown: SessionImage.shown
@@ -197,27 +197,28 @@ enum TransformProperties {
 
         // MARK: Tracks
         .boolean(
-            "mute-video", \.muteVideo, nick: "Mute video",
+            "mute-video", \.sending.muteVideo, nick: "Mute video",
             blurb: "Send black frames instead of the input; track and session stay. standby sends nothing"
-        ).playing { $0.applyMute(by: \.muteVideo) },
+        ).playing { $0.applyMute(by: \.sending.muteVideo) },
         .boolean(
-            "mute-audio", \.muteAudio, nick: "Mute audio",
+            "mute-audio", \.sending.muteAudio, nick: "Mute audio",
             blurb: "Send silence instead of the input of audio_sink; track and session stay"
         ).playing { $0.applyAudioMute() },
         .boolean(
-            "audio-dtx", \.audioDTX, nick: "Audio DTX",
+            "audio-dtx", \.sending.audioDTX, nick: "Audio DTX",
             blurb: "Send hardly any packets in silence of a raw audio_sink (discontinuous transmission)"
         ),
         .boolean(
-            "publish-audio", \.publishAudio, nick: "Publish audio",
+            "publish-audio", \.sending.publishAudio, nick: "Publish audio",
             blurb: "Offer the audio track; false withdraws it, the session stays and audio_src has silence"
         ).playing { $0.updatePublishedAudio() },
         .boolean(
-            "publish-video", \.publishVideo, nick: "Publish video",
+            "publish-video", \.sending.publishVideo, nick: "Publish video",
             blurb: "Offer the video track; false withdraws it, the session stays and fallback leaves the element"
         ).playing { $0.updatePublishedVideo() },
         .enumeration(
-            "track", \.track, nick: "Track", blurb: "Name and source as which a room's video track is published"),
+            "track", \.sending.track, nick: "Track", blurb: "Name and source as which a room's video track is published"
+        ),
         .optionalString(
             "processor", \.processor, nick: "Processor",
             blurb: "Bin description that processes each raw frame before it is encoded (NULL = none)",
@@ -226,9 +227,9 @@ enum TransformProperties {
 
         // MARK: Session
         .boolean(
-            "standby", \.standby, nick: "Standby",
+            "standby", \.sending.standby, nick: "Standby",
             blurb: "Stay connected but send no media: nothing is generated or billed, and fallback leaves the element"
-        ).playing { $0.applyMute(by: \.standby) },
+        ).playing { $0.applyMute(by: \.sending.standby) },
         .boolean(
             "auto-connect", \.session.autoConnect, nick: "Auto-connect",
             blurb: "Connect when the element starts; otherwise the action signal connect does"),

@@ -1,4 +1,5 @@
 import CGStreamer
+import Dispatch
 import GStreamerKit
 import StandInServer
 import TestSupport
@@ -27,6 +28,21 @@ extension ElementTests {
                 #expect(pipeline.takeProblems().isEmpty)
                 #expect(pipeline.connectionState != nil)
             }
+        }
+
+        /// The part inside has the value that the element shows, whichever thread comes last.
+        @Test(arguments: [("mirror", "camera-mirror", "mode"), ("orientation", "transform", "orientation")])
+        func ofTwoThreadsTheLaterOneHolds(name: String, part: String, inside: String) throws {
+            try #require(ElementTests.isReady)
+            let (bin, source) = (Bin(name: nil), try Element(factory: "decartsrc"))
+            bin.add(source)
+            let child = try #require(bin.child(named: part))
+            var differences = 0
+            for _ in 1...20_000 {
+                DispatchQueue.concurrentPerform(iterations: 2) { source.set(name, $0 + 1) }
+                if child.int(inside) != source.int(name) { differences += 1 }
+            }
+            #expect(differences == 0)
         }
 
         /// The stage in front of the transform maps frames too.

@@ -64,15 +64,18 @@ final class LiveCamera: @unchecked Sendable {
     private let loggers: SessionLoggers
 
     private var machine: LiveViewMachine
-    private var view: (any LiveView)?
+    private var view: (any LiveView)? { didSet { shared.withLock { $0.view = view } } }
     private var pending: [LiveViewMachine.Event] = []
     private var isHandling = false
     private var isOver = false
-    /// The view for other threads.
-    private let current = Mutex<(any LiveView)?>(nil)
 
-    /// STUN and TURN servers that the WHEP server names. Some give new credentials with each answer.
-    private let named = Mutex<[ICEServer]>([])
+    /// For other threads.
+    private struct Shared: Sendable {
+        var view: (any LiveView)?
+        /// STUN and TURN servers that the WHEP server names. Some give new credentials with each answer.
+        var servers: [ICEServer] = []
+    }
+    private let shared = StateLock(Shared())
 
     private static let origin = ContinuousClock.now
 
@@ -111,7 +114,7 @@ final class LiveCamera: @unchecked Sendable {
     /// Handles an error of an element in the bin: the view fails, and the next one begins. Any thread.
     func claims(_ message: Message) -> Bool {
         guard message.isFrom(within: bin) else { return false }
-        let view = current.withLock { $0 }
+        let view = shared.read(\.view)
         let text = "\(message.problem?.text ?? Self.noText) \(message.problem?.debug ?? "")"
         host.log(.warning, host.element.unowned, "\(message.sourceName): \(view?.redacting(text) ?? text)")
         if let view, let failure = view.failure(message) { enqueue(.failed(view: view.number, failure)) }
@@ -166,7 +169,6 @@ final class LiveCamera: @unchecked Sendable {
         do {
             let opened = try makeView(number, withAudio)
             view = opened
-            current.withLock { $0 = opened }
         } catch {
             handle(.failed(view: number, LiveViewFailure(reason: Self.text(error))))
         }
@@ -178,13 +180,14 @@ final class LiveCamera: @unchecked Sendable {
             video: video, audio: withAudio ? audio : nil, onFirst: { onEvent(.firstFrame(view: number)) },
             onUnusableAudio: { onEvent(.audioUnusable(view: number, reason: $0)) })
         let exchange: any OfferExchange
+        let servers = shared.read(\.servers)
         var redacting: @Sendable (String) -> String = { $0 }
         switch settings.service {
         case .signals(let requests):
             exchange = SignalExchange(host.element, requests, view: number, onEvent: onEvent)
         case .whep(let configuration):
             let hasRelays = settings.access.connection.iceServers.contains { $0.kind == .turn }
-            let isFirst = !hasRelays && !named.withLock { $0.contains { $0.kind == .turn } }
+            let isFirst = !hasRelays && !servers.contains { $0.kind == .turn }
             let resource = try configuration()
             let token = resource.token.map { [$0] } ?? []
             resource.url.secrets(token).forEach(redactor.add)
@@ -206,7 +209,7 @@ final class LiveCamera: @unchecked Sendable {
             audio: talkback == nil ? takesAudio ? .recvonly : nil : takesAudio ? .sendrecv : .sendonly,
             encoded: settings.encodedCodecs?())
         configuration.offersAudioVideoData = offersAudioVideoData
-        configuration.iceServers = iceServers(configuration.iceServers)
+        configuration.iceServers = Self.iceServers(configuration.iceServers, named: servers)
         configuration.loggers = loggers.transport.naming("camera")
         return try OfferedView(
             configuration, number: number, in: bin, joints, decodes: settings.encodedCodecs == nil, talkback: talkback,
@@ -215,8 +218,7 @@ final class LiveCamera: @unchecked Sendable {
 
     /// Joins our ICE servers and the camera's, as in a room: the agent uses only one STUN server, preferably the camera's, and
     /// without one of our own, none is to be asked.
-    private func iceServers(_ own: [ICEServer]) -> [ICEServer] {
-        let named = named.withLock { $0 }
+    private static func iceServers(_ own: [ICEServer], named: [ICEServer]) -> [ICEServer] {
         let ownSTUN = own.first { $0.kind == .stun }
         let stun = ownSTUN == nil ? nil : named.first { $0.kind == .stun } ?? ownSTUN
         return Array(([stun].compactMap(\.self) + (own + named).filter { $0.kind == .turn }).prefix(16))
@@ -230,7 +232,7 @@ final class LiveCamera: @unchecked Sendable {
         let named = links.compactMap {
             connection.serverNamedByPeer($0.url, username: $0.username, credential: $0.credential?.reveal())
         }
-        if !named.isEmpty { self.named.withLock { $0 = named } }
+        if !named.isEmpty { shared.withLock { $0.servers = named } }
         return named.contains { $0.kind == .turn }
     }
 
@@ -244,9 +246,7 @@ final class LiveCamera: @unchecked Sendable {
     }
 
     private func closeView() {
-        guard let last = view.take() else { return }
-        current.withLock { $0 = nil }
-        last.close()
+        view.take()?.close()
     }
 
     static func text(_ error: any Error) -> String {

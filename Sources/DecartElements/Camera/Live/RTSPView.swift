@@ -28,6 +28,7 @@ final class RTSPView: LiveView, @unchecked Sendable {
     /// The codecs in which video is forwarded encoded; nil: it is decoded.
     private let encodedCodecs: [VideoCodec]?
     private let streams: Mutex<RTSPStreams>
+    private var described: RTSPStreams { streams.withLock(\.self) }
     private let onEvent: @Sendable (LiveViewMachine.Event) -> Void
 
     /// Longest wait for a connection or an answer, below the machine's.
@@ -65,7 +66,7 @@ final class RTSPView: LiveView, @unchecked Sendable {
             GValueBox(arguments.last?.caps.flatMap { self?.select($0) } ?? false)
         }
         source.connect("no-more-pads") { [weak self, onUnusableAudio = joints.onUnusableAudio] _ in
-            if let self, case let streams = self.streams.withLock(\.self), !streams.hasAudio,
+            if let self, case let streams = self.described, !streams.hasAudio,
                 let name = streams.unusableAudio
             {
                 onUnusableAudio(CameraReceivers.unusable(self.redacting(name)))
@@ -116,7 +117,7 @@ final class RTSPView: LiveView, @unchecked Sendable {
     func redacting(_ text: String) -> String { camera.url.redacting(text) }
 
     private func reason(_ code: ElementProblem.Code?, _ text: String, _ debug: String) -> String {
-        let (streams, redirects) = (streams.withLock(\.self), requests.redirects)
+        let (streams, redirects) = (described, requests.redirects)
         if let refusal = redirects.refusal { return refusal }
         switch code {
         case .resourceNotAuthorized where redirects.otherHost != nil:

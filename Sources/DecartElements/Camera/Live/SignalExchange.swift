@@ -57,13 +57,13 @@ final class SignalExchange: OfferExchange, @unchecked Sendable {
 
     func start(_ offer: OfferText, candidates: [String], isComplete: Bool) {
         let text = offer.with(candidates: candidates, isComplete: isComplete)
-        ask("request-live-view", [GValueBox(text)]) { [weak self] in self?.granted($0) }
+        ask("request-live-view", with: { _ in text }) { [weak self] in self?.granted($0) }
     }
 
     func add(_ offer: OfferText, candidates: [String], isComplete: Bool) {}
 
     func extend() {
-        ask("request-live-view-extension", [GValueBox(state.withLock(\.id))]) { [weak self] in self?.extended($0) }
+        ask("request-live-view-extension", with: { $0 }) { [weak self] in self?.extended($0) }
     }
 
     func end() {
@@ -72,10 +72,16 @@ final class SignalExchange: OfferExchange, @unchecked Sendable {
         if let id = last.id { element.unowned.emit("live-view-ended", [GValueBox(id)]) }
     }
 
-    private func ask(_ signal: String, _ arguments: [GValueBox], _ completion: @escaping LiveViewRequests.Completion) {
+    /// - Parameter argument: gets the view's ID.
+    private func ask(
+        _ signal: String, with argument: (String?) -> String?, _ completion: @escaping LiveViewRequests.Completion
+    ) {
         let number = requests.add(completion)
-        state.withLock { $0.request = number }
-        let result = element.unowned.emit(signal, [GValueBox(uint64: number)] + arguments)
+        let id = state.withLock { state in
+            state.request = number
+            return state.id
+        }
+        let result = element.unowned.emit(signal, [GValueBox(uint64: number), GValueBox(argument(id))])
         // The handler may have answered by the action signal already.
         if let answer = result?.structure { _ = requests.answer(number, answer) }
     }

@@ -36,10 +36,10 @@ package final class StreamJoint: Sendable {
     /// - Parameter onFirst: called on the view's streaming thread, before the first frame is forwarded.
     package func makeEntry(onFirst: @escaping @Sendable () -> Void) -> Pad {
         let entry = Pad(name: "received", direction: .sink)
-        let first = Mutex<(@Sendable () -> Void)?>(onFirst)
+        let hasDelivered = Atomic(false)
         entry.setChainFunction { [weak self] buffer in
             guard let self else { return .ok }
-            first.withLock { exchange(&$0, with: nil) }?()
+            if !hasDelivered.exchange(true, ordering: .relaxed) { onFirst() }
             self.frames.wrappingAdd(1, ordering: .relaxed)
             _ = self.source.push(buffer)
             return .ok
