@@ -16,6 +16,7 @@ package final class AudioTrack: @unchecked Sendable {
         /// An input is being created or removed.
         var isComing = false
         var output: AudioOutput?
+        var slot = PadSlot<StreamIdentity>()
         /// The output is to go after its EOS.
         var isLeaving = false
         /// Audio is received although there is no input.
@@ -132,10 +133,10 @@ package final class AudioTrack: @unchecked Sendable {
     /// Called on the session's queue when the remote peer's audio has been negotiated. Creates the output pad once; it
     /// survives reconnects.
     package func show(as identity: StreamIdentity) {
-        // The name of the pad must be free.
         if current.isLeaving { hide() }
-        let now = current
-        guard now.output == nil, now.isWanted, let pad = element.makePad(template: "audio_src") else { return }
+        let now = state.withLock { $0.isWanted && $0.slot.mayAdd(identity) ? $0 : nil }
+        guard let now else { return }
+        guard let pad = element.makePad(template: "audio_src") else { return state.withLock { $0.slot.failed() } }
         let output = AudioOutput(
             pad: pad, element: element, identity: identity, pace: now.pace, counters: now.counters, log: log)
         let isPlaying = state.withLock { state in
@@ -144,6 +145,7 @@ package final class AudioTrack: @unchecked Sendable {
         }
         output.set(playing: isPlaying)
         output.show()
+        if state.withLock({ $0.slot.added() }) { return hide() }
         element.unowned.noMorePads()
         // The pipeline must query the latency again, now that the pad may be linked.
         element.unowned.post(Message.latency(element.unowned))
@@ -165,10 +167,18 @@ package final class AudioTrack: @unchecked Sendable {
     }
 
     private func hide() {
-        let (output, isLeaving) = state.withLock { ($0.output.take(), exchange(&$0.isLeaving, with: false)) }
+        let (output, isLeaving) = state.withLock { state -> (AudioOutput?, Bool) in
+            guard state.slot.mayRemove() else { return (nil, false) }
+            return (state.output.take(), exchange(&state.isLeaving, with: false))
+        }
         guard let output else { return }
         output.remove(waits: !isLeaving && isWanted)
-        state.withLock { $0.counters = output.counters }
+        let counters = output.counters
+        let next = state.withLock { state in
+            state.counters = counters
+            return state.slot.removed()
+        }
+        if let next { show(as: next) }
     }
 
     func submit(_ buffer: Buffer, path: PathID) { current.output?.submit(buffer, path: path) }
@@ -201,7 +211,10 @@ package final class AudioTrack: @unchecked Sendable {
         let pace = AudioPace(line: line, latency: latency, playout: playout) { [weak gate] in
             !line().isCapture || gate?.isLive ?? true
         }
-        state.withLock { ($0.pace, $0.isViewer) = (pace, canHear) }
+        state.withLock { state in
+            (state.pace, state.isViewer) = (pace, canHear)
+            state.slot.start()
+        }
         gate.prepare()
     }
 
@@ -218,7 +231,10 @@ package final class AudioTrack: @unchecked Sendable {
     package func willStop() { gate.stop() }
 
     /// Called after the session has ended.
-    package func stop() { hide() }
+    package func stop() {
+        state.withLock { $0.slot.stop() }
+        hide()
+    }
 
     /// Called in PAUSED to READY, after the parent class.
     package func reset() {
