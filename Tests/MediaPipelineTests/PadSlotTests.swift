@@ -2,65 +2,62 @@ import MediaPipeline
 import Testing
 
 @Suite struct PadSlotTests {
-    private var slot = PadSlot<Int>()
-
-    @Test mutating func onePadIsAddedAndRemoved() {
-        #expect(!slot.mayAdd(1))
+    @Test func onePadIsAddedAndRemoved() {
+        var slot = PadSlot<Int>()
+        let isEarly = slot.mayAdd(1)
+        #expect(!isEarly, "READY")
         slot.start()
-        #expect(slot.mayAdd(1))
-        #expect(!slot.added())
-        #expect(!slot.mayAdd(2))
-        #expect(slot.mayRemove())
-        #expect(slot.removed() == nil)
-        #expect(!slot.mayRemove())
-        #expect(slot.mayAdd(3))
+        let steps = [slot.mayAdd(1), slot.added(), slot.mayAdd(2), slot.mayRemove()]
+        #expect(steps == [true, false, false, true])
+        let next = slot.removed()
+        let later = [slot.mayRemove(), slot.mayAdd(3)]
+        #expect(next == nil && later == [false, true])
     }
 
     /// Two threads add the pad: one of them does.
-    @Test mutating func aPadThatIsBeingAddedIsNotAddedAgain() {
+    @Test func aPadThatIsBeingAddedIsNotAddedAgain() {
+        var slot = PadSlot<Int>()
         slot.start()
-        #expect(slot.mayAdd(1))
-        #expect(!slot.mayAdd(2))
-        #expect(!slot.added())
+        let steps = [slot.mayAdd(1), slot.mayAdd(2), slot.added()]
+        #expect(steps == [true, false, false])
     }
 
     /// The name is free only when the pad has gone.
-    @Test mutating func aPadThatIsWantedWhileItGoesFollows() {
+    @Test func aPadThatIsWantedWhileItGoesFollows() {
+        var slot = PadSlot<Int>()
         slot.start()
-        #expect(slot.mayAdd(1))
-        #expect(!slot.added())
-        #expect(slot.mayRemove())
-        #expect(!slot.mayAdd(2))
-        #expect(!slot.mayRemove())
-        #expect(!slot.mayAdd(3))
-        #expect(slot.removed() == 3)
-        #expect(slot.mayAdd(3))
+        let steps = [slot.mayAdd(1), slot.added(), slot.mayRemove(), slot.mayAdd(2), slot.mayRemove(), slot.mayAdd(3)]
+        #expect(steps == [true, false, true, false, false, false])
+        let next = slot.removed()
+        #expect(next == 3)
+        let isAdded = slot.mayAdd(3)
+        #expect(isAdded)
     }
 
-    @Test mutating func aPadThatIsUnwantedBeforeItHasComeGoes() {
+    @Test func aPadThatIsUnwantedBeforeItHasComeGoes() {
+        var slot = PadSlot<Int>()
         slot.start()
-        #expect(slot.mayAdd(1))
-        #expect(!slot.mayRemove())
-        #expect(slot.added())
-        #expect(slot.mayRemove())
-        #expect(slot.removed() == nil)
-        #expect(slot.mayAdd(2))
+        let steps = [slot.mayAdd(1), slot.mayRemove(), slot.added(), slot.mayRemove()]
+        #expect(steps == [true, false, true, true])
+        let next = slot.removed()
+        let isAdded = slot.mayAdd(2)
         slot.failed()
-        #expect(slot.mayAdd(3))
+        let isAddedAgain = slot.mayAdd(3)
+        #expect(next == nil && isAdded && isAddedAgain)
     }
 
     /// A session's work that ends late adds nothing to a stopped element.
-    @Test mutating func aStoppedElementGetsNoPad() {
+    @Test func aStoppedElementGetsNoPad() {
+        var slot = PadSlot<Int>()
         slot.start()
-        #expect(slot.mayAdd(1))
+        let isAdded = slot.mayAdd(1)
         slot.stop()
-        #expect(!slot.mayRemove())
-        #expect(slot.added())
-        #expect(slot.mayRemove())
-        #expect(!slot.mayAdd(2))
-        #expect(slot.removed() == nil)
-        #expect(!slot.mayAdd(3))
+        let steps = [slot.mayRemove(), slot.added(), slot.mayRemove(), slot.mayAdd(2)]
+        #expect(isAdded && steps == [false, true, true, false])
+        let next = slot.removed()
+        let isLate = slot.mayAdd(3)
         slot.start()
-        #expect(slot.mayAdd(4))
+        let isNew = slot.mayAdd(4)
+        #expect(next == nil && !isLate && isNew)
     }
 }
