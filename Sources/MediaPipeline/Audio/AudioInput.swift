@@ -1,6 +1,7 @@
 // Converts any raw audio to the encoder's format, on a streaming thread of its own: the counterpart of `InputChain`. Opus
 // packets pass by that, on upstream's thread. Buffers end in `deliver`, which never blocks and never fails.
 import GStreamerKit
+import WebRTCTransport
 
 /// Samples in the encoder's format, or an Opus packet.
 struct AudioFrame {
@@ -28,6 +29,12 @@ package final class AudioInput: @unchecked Sendable {
     private struct State {
         /// Opus packets come; nil: no caps have come.
         var takesPackets: Bool?
+        /// Of raw audio; nil: unknown.
+        var sampleBytes: Int?
+        /// The channels come one after the other, which takes a GstAudioMeta.
+        var isPlanar = false
+        /// Limits warnings about buffers that cannot be read as the caps say.
+        var warnings = Throttle(.seconds(60))
         /// A stream has begun, and not ended.
         var isComing = false
     }
@@ -120,7 +127,7 @@ package final class AudioInput: @unchecked Sendable {
                     element.unowned.postError(.noCaps(on: own.name, medium: "audio"))
                     return .refuse(.notNegotiated)
                 }
-                guard buffer.isReadable else {
+                guard buffer.isReadable, self.hasWholeSamples(buffer) else {
                     gate.countIncomplete()
                     return .drop
                 }
@@ -133,7 +140,9 @@ package final class AudioInput: @unchecked Sendable {
             case .caps:
                 // Other Opus reaches the pad, which refuses it.
                 let isPacket = event.caps.map(Self.arePackets) ?? false
-                self.state.withLock { $0.takesPackets = isPacket }
+                let bytes = event.caps.flatMap(AudioFormat.sampleBytes)
+                let isPlanar = event.caps?.first?.string("layout") == "non-interleaved"
+                self.state.adjust { ($0.takesPackets, $0.sampleBytes, $0.isPlanar) = (isPacket, bytes, isPlanar) }
                 gate.beginCaps(keeps: true)
                 // The elements behind the pad are for samples and do not get other caps.
                 guard !isPacket else { return .drop }
@@ -163,6 +172,28 @@ package final class AudioInput: @unchecked Sendable {
             }
             return .pass
         }
+    }
+
+    /// A part of a sample is an error of the encoder, and so the end of a session.
+    /// - Returns: false, with one warning a minute, if the elements behind the pad cannot read the buffer.
+    private func hasWholeSamples(_ buffer: Buffer) -> Bool {
+        let size = buffer.size
+        let (bytes, isPlanar) = state.read { ($0.sampleBytes ?? 1, $0.isPlanar) }
+        let lacksMeta = isPlanar && !buffer.hasAudioMeta
+        guard size % bytes != 0 || lacksMeta else { return true }
+        let now = MonotonicTime.now
+        if state.adjust({ $0.warnings.allows(at: now) }) {
+            let found =
+                lacksMeta
+                ? "no GstAudioMeta, which non-interleaved audio needs"
+                : "\(size) bytes, but whole samples have a multiple of \(bytes)"
+            element.unowned.postWarning(
+                ElementProblem(
+                    .streamFormat,
+                    "A buffer of \(pad.name) has \(found): such buffers are dropped. Put rawaudioparse in front of the "
+                        + "element, or correct the caps."))
+        }
+        return false
     }
 
     private func deliver(packet buffer: Buffer) {

@@ -16,6 +16,10 @@ package final class AudioTrack: @unchecked Sendable {
         /// An input is being created or removed.
         var isComing = false
         var output: AudioOutput?
+        /// A thread adds or removes the output's pad, whose name is not free meanwhile.
+        var isChanging = false
+        /// Between start and stop: EOS of an input may come later.
+        var isRunning = false
         /// The output is to go after its EOS.
         var isLeaving = false
         /// Audio is received although there is no input.
@@ -128,10 +132,16 @@ package final class AudioTrack: @unchecked Sendable {
     package func show(as identity: StreamIdentity) {
         // The name of the pad must be free.
         if state.read(\.isLeaving) { hide() }
-        let (isNew, pace, counters) = state.read {
-            ($0.output == nil && ($0.input != nil || $0.isViewer), $0.pace, $0.counters)
+        let claim = state.withLock { state -> (pace: AudioPace, counters: AudioOutputCounters)? in
+            guard state.isRunning, state.output == nil, !state.isChanging, state.input != nil || state.isViewer
+            else { return nil }
+            state.isChanging = true
+            return (state.pace, state.counters)
         }
-        guard isNew, let pad = element.makePad(template: "audio_src") else { return }
+        guard let (pace, counters) = claim else { return }
+        guard let pad = element.makePad(template: "audio_src") else {
+            return state.adjust { $0.isChanging = false }
+        }
         let output = AudioOutput(
             pad: pad, element: element, identity: identity, pace: pace, counters: counters, log: log)
         let isPlaying = state.withLock { state in
@@ -140,6 +150,11 @@ package final class AudioTrack: @unchecked Sendable {
         }
         output.set(playing: isPlaying)
         output.show()
+        let isWanted = state.adjust { state in
+            state.isChanging = false
+            return state.isRunning && (state.input != nil || state.isViewer)
+        }
+        guard isWanted else { return hide() }
         element.unowned.noMorePads()
         // The pipeline must query the latency again, now that the pad may be linked.
         element.unowned.post(Message.latency(element.unowned))
@@ -161,10 +176,17 @@ package final class AudioTrack: @unchecked Sendable {
     }
 
     private func hide() {
-        let (output, isLeaving) = state.withLock { ($0.output.take(), exchange(&$0.isLeaving, with: false)) }
+        let (output, isLeaving) = state.withLock { state -> (AudioOutput?, Bool) in
+            guard state.output != nil, !exchange(&state.isChanging, with: true) else { return (nil, false) }
+            return (state.output, state.isLeaving)
+        }
         guard let output else { return }
         output.remove(waits: !isLeaving && isWanted)
-        state.withLock { $0.counters = output.counters }
+        let counters = output.counters
+        state.withLock { state in
+            (state.output, state.counters) = (nil, counters)
+            (state.isLeaving, state.isChanging) = (false, false)
+        }
     }
 
     func submit(_ buffer: Buffer, path: PathID) { state.read(\.output)?.submit(buffer, path: path) }
@@ -197,7 +219,7 @@ package final class AudioTrack: @unchecked Sendable {
         let pace = AudioPace(line: line, latency: latency, playout: playout) { [weak gate] in
             !line().isCapture || gate?.isLive ?? true
         }
-        state.withLock { ($0.pace, $0.isViewer) = (pace, canHear) }
+        state.withLock { ($0.pace, $0.isViewer, $0.isRunning) = (pace, canHear, true) }
         gate.prepare()
     }
 
@@ -214,7 +236,10 @@ package final class AudioTrack: @unchecked Sendable {
     package func willStop() { gate.stop() }
 
     /// Called after the session has ended.
-    package func stop() { hide() }
+    package func stop() {
+        state.adjust { $0.isRunning = false }
+        hide()
+    }
 
     /// Called in PAUSED to READY, after the parent class.
     package func reset() {
