@@ -17,6 +17,13 @@ import Testing
         }
     }
 
+    @Test(arguments: [("S16LE", 2, 4), ("S24_32BE", 1, 4), ("S20LE", 3, 9), ("U8", 1, 1), ("F64LE", 2, 16)])
+    func aSampleHasAllChannels(format: String, channels: Int, bytes: Int) throws {
+        GStreamerRuntime.initialise()
+        let caps = try Caps("audio/x-raw, format=\(format), rate=48000, channels=\(channels)")
+        #expect(AudioFormat.sampleBytes(caps) == bytes)
+    }
+
     @Test func otherCapsStay() throws {
         #expect(try positioned("channels=1") == nil && positioned("channels=2") == nil)
         #expect(try positioned("channels=6, channel-mask=(bitmask)0x3f") == nil)

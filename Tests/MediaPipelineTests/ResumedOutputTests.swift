@@ -100,6 +100,29 @@ import WebRTCTransport
         }
     }
 
+    /// EOS of an input shows the pad, and may come while another thread stops the element.
+    @Test func noPadIsAddedBehindTheStop() throws {
+        let (element, host) = try OutputHost.make()
+        let audio = host.audio
+        for _ in 0..<3 {
+            audio.start(latency: nil, playout: Playout(), isViewer: true) { OutputTimeline() }
+            audio.show(as: host.output.identity)
+            #expect(element.staticPad("audio_src") != nil)
+            audio.stop()
+            audio.show(as: host.output.identity)
+            #expect(element.staticPad("audio_src") == nil)
+        }
+        // A handler stops it while the pad is being added.
+        let handler = element.connect("pad-added") { [weak audio] _ in
+            audio?.stop()
+            return nil
+        }
+        audio.start(latency: nil, playout: Playout(), isViewer: true) { OutputTimeline() }
+        audio.show(as: host.output.identity)
+        #expect(element.staticPad("audio_src") == nil)
+        withExtendedLifetime(handler) {}
+    }
+
     @Test func audioGoesOn() throws {
         try audioGoesOn { host, _, sink, round in
             host.audio.finish()

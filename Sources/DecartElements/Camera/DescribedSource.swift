@@ -10,9 +10,12 @@ enum DescribedSource {
         let name = "decart-paced"
         let bin = try Bin(
             description: "\(description) ! clocksync name=\(name) sync-to-first=true", ghostUnlinkedPads: false)
-        guard let last = bin.child(named: name)?.staticPad("src") else {
+        guard let paced = bin.child(named: name), let last = paced.staticPad("src") else {
             throw GStreamerError(.badDescription, "it must have exactly one unlinked source pad")
         }
+        // Its clock is the system's, and would be lost with the source: an application then has to restart the pipeline.
+        paced.provideNoClock()
+        if !bin.allElements.contains(where: \.providesClock) { bin.provideNoClock() }
         bin.add(try GhostPad(name: "src", target: last))
         for element in bin.allElements where element.factoryName == "rtspsrc" {
             guard let url = element.string("location").flatMap({ try? RTSPURL($0) }) else { continue }

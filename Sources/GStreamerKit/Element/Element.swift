@@ -126,6 +126,14 @@ public class Element: GObject, @unchecked Sendable {
         gst_element_send_event(element, event.copyReference()) != 0
     }
 
+    package var providesClock: Bool {
+        gstObject.pointee.flags & UInt32(GST_ELEMENT_FLAG_PROVIDE_CLOCK.rawValue) != 0
+    }
+    /// Keeps the pipeline from choosing this element's clock.
+    package func provideNoClock() {
+        gstObject.pointee.flags &= ~UInt32(GST_ELEMENT_FLAG_PROVIDE_CLOCK.rawValue)
+    }
+
     /// The pipeline's current running time; nil without a clock.
     public var currentRunningTime: ClockTime? { ClockTime(validating: gst_element_get_current_running_time(element)) }
     /// The clock that the element uses; nil before PLAYING.

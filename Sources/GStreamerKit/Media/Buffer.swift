@@ -121,6 +121,11 @@ public final class Buffer: @unchecked Sendable {
         }
     }
 
+    /// Has the description without which audio of separate channels cannot be read.
+    package var hasAudioMeta: Bool {
+        pointer.map { gst_buffer_get_meta($0, g_type_from_name("GstAudioMetaAPI")) != nil } ?? false
+    }
+
     /// Lends the bytes during the call; nil: they cannot be mapped.
     public func withBytes<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R? {
         var info = GstMapInfo()

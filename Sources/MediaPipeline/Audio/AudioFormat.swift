@@ -26,6 +26,16 @@ package enum AudioFormat {
         return caps.setting("channel-mask", GValueBox(bitmask: usual[channels] ?? 1 << UInt64(channels) &- 1))
     }
 
+    /// Bytes of one sample of all channels; nil: unknown.
+    package static func sampleBytes(_ caps: Caps) -> Int? {
+        // S24_32LE has 24 bits in 32; S20LE has 20 in 24.
+        guard let format = caps.first, format.name == "audio/x-raw", let channels = format.int("channels"),
+            channels > 0,
+            let word = format.string("format")?.split(separator: "_").last, let bits = Int(word.filter(\.isNumber))
+        else { return nil }
+        return max(1, (bits &+ 7) / 8 &* channels)
+    }
+
     /// Returns how long `bytes` of output audio play, ns.
     static func duration(bytes: Int) -> ClockTime { UInt64(clamping: bytes / returnedFrame) &* 1_000_000_000 / rate }
 

@@ -2,6 +2,7 @@
 // packets pass by that, on upstream's thread. Buffers end in `deliver`, which never blocks and never fails.
 import GStreamerKit
 import Synchronization
+import WebRTCTransport
 
 /// Samples in the encoder's format, or an Opus packet.
 struct AudioFrame {
@@ -13,7 +14,7 @@ struct AudioFrame {
     var packet: ClockTime?
 }
 
-// @unchecked: elements and pads lock themselves; `format` belongs to the queue's thread.
+// @unchecked: elements and pads lock themselves; `format` belongs to the queue's thread, `layout` and `warnings` to upstream's.
 package final class AudioInput: @unchecked Sendable {
     package static let rawCaps = "audio/x-raw"
     /// Caps of the sink pad and of its template.
@@ -31,6 +32,10 @@ package final class AudioInput: @unchecked Sendable {
     private let kind = Atomic(Kind.unknown)
     /// A stream has begun, and not ended.
     private let hasBegun = Atomic(false)
+    /// Of raw audio. The channels of planar audio come one after the other, which takes a GstAudioMeta.
+    private var layout: (sampleBytes: Int, isPlanar: Bool) = (1, false)
+    /// Limits warnings about buffers that cannot be read as the caps say.
+    private var warnings = Throttle(.seconds(60))
     /// Segment and channels of the converted samples.
     private var format: (segment: Event?, channels: Int) = (nil, 1)
     private let deliver: @Sendable (AudioFrame) -> Void
@@ -118,7 +123,7 @@ package final class AudioInput: @unchecked Sendable {
                     element.unowned.postError(.noCaps(on: own.name, medium: "audio"))
                     return .refuse(.notNegotiated)
                 }
-                guard buffer.isReadable else {
+                guard buffer.isReadable, self.hasWholeSamples(buffer) else {
                     gate.countIncomplete()
                     return .drop
                 }
@@ -132,6 +137,10 @@ package final class AudioInput: @unchecked Sendable {
                 // Other Opus reaches the pad, which refuses it.
                 let isPacket = event.caps.map(Self.arePackets) ?? false
                 self.kind.store(isPacket ? .packets : .samples, ordering: .releasing)
+                self.layout = (
+                    event.caps.flatMap(AudioFormat.sampleBytes) ?? 1,
+                    event.caps?.first?.string("layout") == "non-interleaved"
+                )
                 gate.beginCaps(keeps: true)
                 // The elements behind the pad are for samples and do not get other caps.
                 guard !isPacket else { return .drop }
@@ -161,6 +170,28 @@ package final class AudioInput: @unchecked Sendable {
             }
             return .pass
         }
+    }
+
+    /// A part of a sample is an error of the encoder, and so the end of a session.
+    /// - Returns: false, with one warning a minute, if the elements behind the pad cannot read the buffer.
+    private func hasWholeSamples(_ buffer: Buffer) -> Bool {
+        let size = buffer.size
+        let bytes = layout.sampleBytes
+        let lacksMeta = layout.isPlanar && !buffer.hasAudioMeta
+        guard size % bytes != 0 || lacksMeta else { return true }
+        let now = MonotonicTime.now
+        if warnings.allows(at: now) {
+            let found =
+                lacksMeta
+                ? "no GstAudioMeta, which non-interleaved audio needs"
+                : "\(size) bytes, but whole samples have a multiple of \(bytes)"
+            element.unowned.postWarning(
+                ElementProblem(
+                    .streamFormat,
+                    "A buffer of \(pad.name) has \(found): such buffers are dropped. Put rawaudioparse in front of the "
+                        + "element, or correct the caps."))
+        }
+        return false
     }
 
     private func deliver(packet buffer: Buffer) {

@@ -376,6 +376,23 @@ extension ElementTests {
             }
         }
 
+        /// A part of a sample was an error of the encoder, and the end of each session.
+        @Test(arguments: [("interleaved", "multiple of 4"), ("non-interleaved", "no GstAudioMeta")])
+        func buffersThatAreNoSamplesAreDropped(layout: String, excerpt: String) throws {
+            let source = "fakesrc is-live=true format=time do-timestamp=true sizetype=fixed sizemax=1921"
+            let caps = "audio/x-raw,format=S16LE,rate=48000,channels=2,layout=\(layout)"
+            try TransformPipeline.run(with: {
+                try .withAudio($0, audio: "\(source) ! identity sleep-time=20000 ! \(caps)")
+            }) { pipeline, standIn in
+                pipeline.play()
+                let warning = try #require(pipeline.waitForProblem(.warning))
+                #expect(warning.text.contains("audio_sink") && warning.text.contains(excerpt), "\(warning.text)")
+                #expect(eventually { pipeline.count("audio-buffers-dropped") > 3 })
+                #expect(pipeline.waitForFrames(5))
+                #expect(pipeline.takeProblems().count <= 1 && standIn.sessions.count == 1)
+            }
+        }
+
         // MARK: Blocked inputs and sinks
 
         /// A live source must never block: while there is no session its audio is dropped.

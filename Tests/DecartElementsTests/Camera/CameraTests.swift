@@ -336,6 +336,16 @@ extension ElementTests {
             #expect(source.setState(.null) == .success)
         }
 
+        /// The pipeline would lose it with the source.
+        @Test func aSourceGivesNoClock() throws {
+            try TransformPipeline.run(with: { try .camera($0, Self.still) }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                let element = pipeline.transform.raw.assumingMemoryBound(to: GstElement.self)
+                #expect(gst_element_provide_clock(element) == nil)
+            }
+        }
+
         @Test func anEndIsSentThrough() throws {
             try TransformPipeline.run(with: { try .camera($0, Self.still, prompt: "film noir", preview: true) }) {
                 pipeline, _ in
