@@ -47,7 +47,9 @@ extension DecartTransform {
             ($0.run, $0.settings, $0.snapshot, $0.expectsInput)
         }
         guard let run, run.session === session else { return false }
-        watchInput(run, settings, isDue: expectsInput, isConnected: snapshot.state.isConnected)
+        // Behind the end of a session, nothing is missing.
+        let isDue = expectsInput && (run.awaitsInput || snapshot.state.isInSession)
+        watchInput(run, settings, isDue: isDue, isConnected: snapshot.state.isConnected)
         watchAudioAlone(run.watch)
         if let size = session.path?.receivedSize, let sentence = run.watch.resolution?.add(size) {
             warn(SessionError(.invalidOptions, sentence, stage: .media))
@@ -104,6 +106,7 @@ extension DecartTransform {
         (reading.framesReceived, reading.framesOut) = (
             output?.counters.received ?? 0, output?.counters.pushed ?? 0
         )
+        reading.latency = .nanoseconds(Int64(clamping: output?.pipelineLatency ?? 0))
         (reading.sent, reading.received) = (input.motion.counts, output?.motion.counts ?? MotionMeter.Counts())
         (reading.framesEncoded, reading.isConnected) = (session.path?.codecs.encoding.frames ?? 0, isEncoding)
         if let stall = run.watch.sending.add(reading) {

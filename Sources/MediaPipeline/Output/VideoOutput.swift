@@ -110,6 +110,9 @@ package final class VideoOutput: @unchecked Sendable {
         state.withLock { $0.encoding = encoding }
     }
 
+    /// Time for which sinks hold a frame, ns.
+    package var pipelineLatency: ClockTime { source.pipelineLatency }
+
     /// nil: raw frames leave.
     package var encoding: EncodedOutput? { state.read(\.encoding) }
 
