@@ -83,13 +83,16 @@ import Testing
         #expect(found.isEmpty && watch.stall == nil)
     }
 
-    @Test func aBranchThatTakesNothingIsNamed() {
+    /// With `latency=10000`, a sink holds the first frame for ten seconds.
+    @Test(arguments: [(0, 5), (10, 15)] as [(Int, UInt64)])
+    func aBranchThatTakesNothingIsNamed(latency: Int, reported: UInt64) {
         var watch = SendWatch()
         let found = run(&watch, 0...20) { second, reading in
+            reading.latency = .seconds(latency)
             (reading.isDue, reading.framesSent, reading.framesEncoded) = (true, 25 * second, 25 * second)
             (reading.framesReceived, reading.framesOut) = (25 * second, 7)
         }
-        #expect(found == [5: .downstream])
+        #expect(found == [reported: .downstream])
     }
 
     /// Returns what was reported when the changes are those of `sent` and `received` in each second.

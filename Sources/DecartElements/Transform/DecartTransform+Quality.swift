@@ -45,7 +45,9 @@ extension DecartTransform {
     private func judge(_ session: ElementSession) -> Bool {
         let now = now
         guard let run = now.run, run.session === session else { return false }
-        watchInput(run, now.settings, isDue: now.expectsInput, isConnected: now.snapshot.state.isConnected)
+        // Behind the end of a session, nothing is missing.
+        let isDue = now.expectsInput && (run.input.awaitsVideo || now.snapshot.state.isInSession)
+        watchInput(run, now.settings, isDue: isDue, isConnected: now.snapshot.state.isConnected)
         watchAudioAlone(run.watch)
         if let size = session.path?.receivedSize, let sentence = run.watch.resolution?.add(size) {
             warn(SessionError(.invalidOptions, sentence, stage: .media))
@@ -101,6 +103,7 @@ extension DecartTransform {
         (reading.framesReceived, reading.framesOut) = (
             output?.counters.received ?? 0, output?.counters.pushed ?? 0
         )
+        reading.latency = .nanoseconds(Int64(clamping: output?.pipelineLatency ?? 0))
         (reading.sent, reading.received) = (input.motion.counts, output?.motion.counts ?? MotionMeter.Counts())
         (reading.framesEncoded, reading.isConnected) = (session.path?.codecs.encoding.frames ?? 0, isEncoding)
         if let stall = run.watch.sending.add(reading) {

@@ -123,7 +123,9 @@ public final class Buffer: @unchecked Sendable {
 
     /// Has the description without which audio of separate channels cannot be read.
     package var hasAudioMeta: Bool {
-        pointer.map { gst_buffer_get_meta($0, g_type_from_name("GstAudioMetaAPI")) != nil } ?? false
+        // The type exists once GStreamer's audio library has made such a meta.
+        let kind = g_type_from_name("GstAudioMetaAPI")
+        return kind != 0 && pointer.map { gst_buffer_get_meta($0, kind) != nil } ?? false
     }
 
     /// Lends the bytes during the call; nil: they cannot be mapped.

@@ -145,6 +145,9 @@ package final class VideoOutput: @unchecked Sendable {
         state.withLock { $0.encoding = encoding }
     }
 
+    /// Time for which sinks hold a frame, ns.
+    package var pipelineLatency: ClockTime { source.pipelineLatency }
+
     /// Call before the pad is activated.
     /// - Parameter change: sets what the settings decide; runs with the lock held, so it must not call out.
     package func configure(_ change: (inout OutputConfiguration) -> Void) {

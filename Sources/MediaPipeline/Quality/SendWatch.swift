@@ -26,6 +26,8 @@ package struct SendWatch {
         /// Frames that came back, and those that left the element.
         package var framesReceived: UInt64 = 0
         package var framesOut: UInt64 = 0
+        /// A sink holds each frame for this long.
+        package var latency = Duration.zero
         /// Frames looked at and changed, of those sent and those received; zero: frames that cannot be read.
         package var sent = MotionMeter.Counts()
         package var received = MotionMeter.Counts()
@@ -70,7 +72,8 @@ package struct SendWatch {
 
     private static let seconds = 5
     private var last: Reading?
-    private var current: (stall: Stall, seconds: Int)?
+    /// Counts down the seconds until the stall is reported.
+    private var current: (stall: Stall, left: Int)?
     private var input = SilenceWatch()
     /// Set while `input` is silent.
     private var silence: Stall?
@@ -78,7 +81,7 @@ package struct SendWatch {
     package init() {}
 
     /// The stage that has been stalled for five seconds or longer.
-    package var stall: Stall? { silence ?? current.flatMap { $0.seconds >= Self.seconds ? $0.stall : nil } }
+    package var stall: Stall? { silence ?? current.flatMap { $0.left <= 0 ? $0.stall : nil } }
 
     /// Call once a second.
     /// - Returns: a stall once, when it has lasted for five seconds.
@@ -95,9 +98,10 @@ package struct SendWatch {
             current = nil
             return nil
         }
-        let seconds = current?.stall == now ? (current?.seconds ?? 0) + 1 : 1
-        current = (now, seconds)
-        return seconds == Self.seconds ? now : nil
+        let held = now == .downstream ? Int(reading.latency / .seconds(1)) : 0
+        let left = (current.flatMap { $0.stall == now ? $0.left : nil } ?? Self.seconds + held) - 1
+        current = (now, left)
+        return left == 0 ? now : nil
     }
 
     private func stall(from before: Reading, to after: Reading) -> Stall? {

@@ -250,6 +250,18 @@ def an_input_that_stops_is_reported():
 
 
 @case()
+def an_input_that_stops_behind_the_session_is_not_missed():
+    host = Host(f"{LIVE} ! valve name=v ! decarttransform name=d ! fakesink sync=true").play().connected()
+    host.element.emit("disconnect")
+    host["v"].set_property("drop", True)
+    time.sleep(9)
+    host.look()
+    if host.warnings:
+        raise Problem(f"warnings {host.warnings}")
+    host.end()
+
+
+@case()
 def without_video_there_is_no_session_and_one_warning():
     for text, part in (("decarttransform name=d ! videotestsrc ! fakesink", "linked to the pad sink"),
                        ("decarttransform name=d ! fakesink", "linked to the pad sink"),
