@@ -160,8 +160,10 @@ package struct CameraMachine<Capture: CameraCapture>: Sendable {
 
     private mutating func clear() -> [Action] {
         (chosen, format, requested, lost) = (nil, nil, nil, [])
-        for capture in captures { leave(capture) }
-        return leaving.map { .remove($0) }
+        // Those that leave already are removed by the call that decided it.
+        let last = captures
+        for capture in last { leave(capture) }
+        return last.map { .remove($0) }
     }
 
     /// Releases the camera, or opens one again.

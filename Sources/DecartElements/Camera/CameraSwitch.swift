@@ -127,15 +127,12 @@ final class CameraSwitch: @unchecked Sendable {
             return state.monitor.take()
         }
         monitor?.stop()
-        guard queue.isCurrent else {
-            return queue.sync { [self, element = host.element.retained] in
-                withExtendedLifetime(element) { handle(.clear) }
-            }
-        }
+        // Decided here: if the queue works for longer than `sync` waits, the captures may be those of the next start.
         let removals = decide(.clear)
-        queue.async { [element = host.element.retained] in
-            withExtendedLifetime(element) { removals.forEach(self.carryOut) }
+        let work = { @Sendable [self, element = host.element.retained] in
+            withExtendedLifetime(element) { removals.forEach(carryOut) }
         }
+        if queue.isCurrent { queue.async(work) } else { queue.sync(work) }
     }
 
     // MARK: Choice of the source

@@ -175,6 +175,16 @@ import Testing
         #expect(machine.chosen == nil)
     }
 
+    /// A handler of the application may stop the element while a capture is removed.
+    @Test func aCaptureIsRemovedOnce() {
+        var (machine, first) = Self.running()
+        _ = machine.handle(.requested(false))
+        #expect(machine.handle(.apply) == [.release(first)])
+        for event in [.halt, .stop] as [Machine.Event] { _ = machine.handle(event) }
+        #expect(machine.handle(.clear) == [])
+        #expect(machine.leaving == [first])
+    }
+
     @Test func aStopForgetsWhatWasChosenAndLost() {
         var (machine, first) = Self.running()
         let second = Source("b")
