@@ -77,13 +77,15 @@ extension Buffer {
         return result ?? nil
     }
 
-    /// Maps a raw frame for as long as `body` runs. Returns nil if mapping fails.
+    /// Maps a raw frame for as long as `body` runs. Returns nil if mapping fails, or if the frame is smaller than its caps say:
+    /// GStreamer takes that for a fault of the program.
     public func withVideoFrame<R>(_ video: VideoInfo, writable: Bool, _ body: (VideoFrameRef) throws -> R) rethrows
         -> R?
     {
         var frame = GstVideoFrame()
         var info = video.info
-        guard let pointer, gst_video_frame_map(&frame, &info, pointer, writable ? mapReadWrite : GST_MAP_READ) != 0
+        guard let pointer, video.shortage(of: self) == nil,
+            gst_video_frame_map(&frame, &info, pointer, writable ? mapReadWrite : GST_MAP_READ) != 0
         else { return nil }
         defer { gst_video_frame_unmap(&frame) }
         return try withUnsafeMutablePointer(to: &frame) { try body(VideoFrameRef($0)) }

@@ -245,7 +245,11 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         decoded.addProbe([.buffer, .downstreamEvent]) { item in
             switch item {
             case .event(let event): if let caps = event.caps { video = VideoInfo(caps: caps) }
-            case .buffer(let buffer): if let video, let other = markers.read(buffer, video) { return .replace(other) }
+            case .buffer(let buffer):
+                guard let video else { break }
+                // libvpx's decoder can give on a frame of the former size behind the caps of the next one.
+                if video.shortage(of: buffer) != nil { return .drop }
+                if let other = markers.read(buffer, video) { return .replace(other) }
             case .query: break
             }
             return .pass

@@ -112,6 +112,18 @@ extension ElementTests {
             #expect(shortage.bytes == video.size && shortage.needed > video.size)
         }
 
+        /// GStreamer takes it for a fault of the program to map such a frame.
+        @Test func aFrameThatIsSmallerThanItsCapsIsNotMapped() throws {
+            try #require(ElementTests.isReady)
+            let caps = try RawFrame("I420", 64, 32).caps
+            let video = try #require(VideoInfo(caps: try Caps(caps)))
+            let small = try RawFrame("I420", 32, 32, padding: 64).buffer()
+            Criticals.start()
+            let isMapped = small.withVideoFrame(video, writable: false) { _ in true }
+            #expect(Criticals.stop().isEmpty)
+            #expect(isMapped == nil)
+        }
+
         /// A video meta that claims more memory than the buffer has costs its frame, never a crash of the host
         /// application.
         @Test(arguments: ["I420", "RGB", "P010_10LE"])
