@@ -11,14 +11,15 @@ exit status is 0 if a cause was found, and 1 if not.
 """
 
 import difflib
+import json
 import re
 import sys
 
 # Short name, remedy, texts of the sources with "…" for any text. The first row with a text in a line decides about the line,
 # before its code.
 CAUSES = [
-    ("no-key", "set DECART_API_KEY or api-key-file", ["No API key: set", "The API key is empty", "that api-key-file names",
-      "there is no key. Set"]),
+    ("no-key", "set DECART_API_KEY or api-key-file", ["No API key: set", "The API key is empty", "there is no key. Set"]),
+    ("no-key", "correct that file: it holds the key alone", ["that api-key-file names"]),
     ("key", "check the API key", ["rejected the API key", "Check the key and whether it permits"]),
     # Also the request that was under way when the service ended the session and its room, for a cause of its own.
     ("room-token", "the service's room refuses the token of the service: try again later", ["rejected the token of the room"]),
@@ -94,6 +95,8 @@ CAUSES = [
 ]
 # Words of the system and of a service within a message, as expressions; they decide first.
 REASONS = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
+    ("permission", "permit this user to read that file", r"cannot be read: permission denied"),
+    ("open-files", "raise the limit of open files: ulimit -n", r"failed: too many open files"),
     ("route", "this machine has no route to that address: check base-url and the network",
      r"The connection to .*failed: (?:network|host) unreachable"),
     ("session-limit", "end other sessions, or raise the account's limit",
@@ -102,11 +105,11 @@ REASONS = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
      r"there is no fault|has no key .*; it has |HTTP 400: [a-z]\w*_\w+: "),
     ("uri", "correct the address: no element knows its scheme", r"source cannot be created: no source element for URI"),
     ("capture-caps", "set capture-caps to video/x-raw or image/jpeg of a size that the source has", r"cannot be created: .*capture-caps"),
-    ("source", "source takes elements, as source='filesrc location=clip.mp4 ! decodebin'", r"source cannot be created: "),
+    ("source", "source takes elements, as source='filesrc location=clip.mp4 ! decodebin'", r"source cannot be created: (?!no (?:element|property) )"),
     ("room-token", "the service gave a token that its room refuses: try again later, and report it", r"The room at .* rejected its token"),
     ("ca-file", "correct ca-file: it names a PEM file of certificates", r"ca-file (?:cannot be read|contains no|is )"),
     ("tls-version", "update that server: it speaks old versions of TLS only", r"supports neither TLS 1\.2 nor TLS 1\.3"),
-    ("source", "audio-source takes elements, as gst-launch-1.0 does", r"audio-source is not a valid description: "),
+    ("source", "audio-source takes elements, as gst-launch-1.0 does", r"audio-source is not a valid description: (?!no (?:element|property) )"),
     ("not-the-service", "another server answers: check base-url", r"has no service at this path"),
     ("short-input", "give it a longer input, which shows what the session lacks; repeat a single image with imagefreeze",
      r"transformed frame came: the session was not connected yet"),
@@ -114,7 +117,7 @@ REASONS = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
 ]]
 # Cause by code and stage, the general row of a code last, and a remedy for texts that name none; None: nothing is known.
 CODES = [
-    ("INVALID_API_KEY", "configuration", "no-key", "set DECART_API_KEY, or api-key-file to a file with the key alone"),
+    ("INVALID_API_KEY", "configuration", "no-key", "correct the key or its file as the text says"),
     ("INVALID_API_KEY", "", "key", "check the API key"),
     ("INVALID_BASE_URL", "", "base-url", "correct base-url"),
     ("INVALID_INPUT", "initialState", "prompt-refused", "change the prompt or the image"),
@@ -173,13 +176,26 @@ PACKAGES = {
 # Elements of gst-plugins-rs, by the beginning of the name.
 RUST = "webrtcsink webrtcsrc whip whep hlssink3 hlscmaf fallback livesync togglerecord gtk4paintable awss3 awstranscriber".split()
 OURS = ["decarttransform", "decartsrc", "decartmirror"]
+# Names of GStreamer 0.10, and elements of other systems, by the beginning of the name.
+FORMER = [("ffmpegcolorspace", "videoconvert"), ("ffdec_", "avdec_"), ("ffenc_", "avenc_"), ("ffmux_", "avmux_"), ("ffdemux_", "avdemux_"), ("decodebin2", "decodebin"),
+          ("playbin2", "playbin"), ("gconfvideosink", "autovideosink"), ("gconfaudiosink", "autoaudiosink"), ("gconfaudiosrc", "autoaudiosrc"),
+          ("gstrtpbin", "rtpbin"), ("gstrtpjitterbuffer", "rtpjitterbuffer"), ("xvidenc", "x264enc"), ("mad", "mpg123audiodec")]
+FOREIGN = [("Windows", ("ks", "mfvideo", "mfh26", "mfaac", "mfvp", "dshow", "wasapi", "d3d", "directsound", "winks", "win", "gdiscreen", "dx9", "dxgi", "mediafoundation")),
+           ("macOS or iOS", ("avf", "vtdec", "vtenc", "osx", "iosav", "qtkit", "atdec")), ("Android", ("amc", "ahc", "opensles", "ahs"))]
 # Elements of others that are often written; a name that is nearly one of them is misspelt.
 COMMON = ("videoconvert videotestsrc videoscale videorate videoflip audioconvert audioresample audiotestsrc autovideosink"
           " autoaudiosink fakesink filesink filesrc fdsink udpsink udpsrc decodebin uridecodebin capsfilter identity imagefreeze"
           " ximagesink ximagesrc xvimagesink v4l2src v4l2sink x264enc x265enc h264parse h265parse jpegenc jpegdec pngenc pngdec"
           " matroskamux matroskademux mp4mux qtmux qtdemux webmmux avimux avidemux flvmux flvdemux mpegtsmux tsdemux rtmpsink"
           " rtmp2sink rtmp2src rtspsrc rtspclientsink compositor textoverlay timeoverlay clockoverlay appsink appsrc opusenc opusdec"
-          " vorbisenc vorbisdec pipewiresrc pipewiresink pulsesrc pulsesink alsasrc alsasink splitmuxsink multifilesink").split()
+          " vorbisenc vorbisdec pipewiresrc pipewiresink pulsesrc pulsesink alsasrc alsasink splitmuxsink multifilesink multifilesrc"
+          " queue queue2 tee vp8enc vp8dec vp9enc vp9dec openh264enc openh264dec avdec_h264 avenc_aac theoraenc theoradec flacenc flacdec"
+          " wavenc wavparse oggmux oggdemux rtph264pay rtph264depay rtpvp8pay rtpvp8depay rtpjitterbuffer rtpbin srtsink srtsrc"
+          " srtclientsink srtserversink tcpserversink tcpclientsink tcpclientsrc tcpserversrc hlssink hlssink2 hlsdemux souphttpsrc"
+          " webrtcbin multipartmux multipartdemux y4menc videobalance videocrop videobox videomixer audiomixer volume level"
+          " glimagesink waylandsink kmssink rawvideoparse rawaudioparse vp8parse opusparse aacparse jpegparse pngparse input-selector"
+          " output-selector valve fdsrc shmsink shmsrc intervideosink intervideosrc playbin playbin3 decodebin3 uridecodebin3 parsebin"
+          " autoaudiosrc autovideosrc audiorate lamemp3enc mpg123audiodec speexenc speexdec gdkpixbufoverlay clocksync fpsdisplaysink").split()
 # Texts of GStreamer, GLib, Python, the shell and decart-standin, as expressions.
 UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("no-udp", "open UDP, or set turn-servers", r"The server did not answer over UDP in time"),
@@ -192,22 +208,43 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("address", "set --host to an address of this machine", r"cannot listen: .*--host|cannot listen: the host is unknown"),
     ("file", "check the file's name and permissions", r"--[\w-]+: the file .* cannot be (?:read|written)"),
     ("option", "correct the value", r"is invalid for '--"),
-    ("properties", "write properties of elements without dashes: NAME=VALUE", r"Error initializing: Unknown option --[\w-]+="),
+    ("properties", "write properties of elements without dashes: NAME=VALUE", r"Error initializing: Unknown option "),
+    ("ffmpeg", "ffmpeg has none of that name: ffmpeg -encoders, -decoders, -formats list them", r"^(?:\[[^\]]*\] )?Unknown (?:encoder|decoder|input format|output format) '"),
+    ("ffmpeg", "correct that option of ffmpeg", r"^(?:Unrecognized option '|Option \S+ not found|Error splitting the argument list)"),
+    ("ffmpeg", "ffmpeg finds no stream that it knows there: the file is damaged, empty or of another format", r"Invalid data found when processing input|moov atom not found"),
+    ("ffmpeg", "name the format with -f, or an output file with a known ending", r"Unable to (?:find|choose) (?:a suitable |an )?output format"),
+    ("option", "do what the text says about that option", r"\.py: error: --[\w-]+(?:,? (?:or )?--[\w-]+)*: (?!.*(?:no element|no property|could not|Address already|No such|[Pp]ermission))"),
     ("option", "see the options: --help",
      r"[Uu]nexpected argument|[Uu]nknown option|error: unrecognized arguments|error: (?:argument|the following arguments)|Missing (?:value|argument) |Missing (?:expected argument|option)"),
     ("option", "correct the option as its text says; --help lists the values", r"^(?:Error: )?--[\w-]+(?: is |: )"),
+    ("former-name", "such caps are of GStreamer 0.10: write video/x-raw or audio/x-raw with format=", r"handle caps .*(?:video/x-raw-(?:yuv|rgb|gray)|audio/x-raw-(?:int|float))"),
+    ("memory-caps", "these caps name memory of a GPU: put the element that makes such memory (nvvidconv, glupload, vapostproc) before them, or leave the memory out",
+     r"handle caps .*\(memory:"),
     ("fraction", "write the frame rate as a fraction, such as framerate=30/1 or 30000/1001", r"handle caps .*framerate=\((?:int|double|string)\)"),
     ("format", "write the name that GStreamer has for the format, such as I420, NV12, RGB, BGRx", r"can(?:'t)? handle caps .*format=\(string\)(?![A-Z])"),
+    *[("format", f"GStreamer knows no format {written}: write {meant}", rf"handle caps .*format=\(string\){written}(?![\w-])") for written, meant in [
+        ("YUV420P?", "I420"), ("YV21", "YV12 or NV21"), ("RGB24", "RGB"), ("BGR24", "BGR"), ("RGB32", "RGBx or BGRx"), ("YUYV(?:422)?", "YUY2"), ("YUV444P?", "Y444"),
+        ("YUV422P?", "Y42B"), ("XRGB", "xRGB"), ("YUV", "I420, YUY2 or another"), ("RGBX8?", "RGBx"), ("BGRX", "BGRx"), ("GR[AE]Y", "GRAY8"), ("MJPE?G", "image/jpeg as the caps' name"),
+        ("H264", "video/x-h264 as the caps' name"), ("S16|PCM16?|INT16", "S16LE"), ("F32|FLOAT(?:32)?", "F32LE")]],
     ("encoded-caps", "encoded caps need an encoder or a parser of that format in front of them",
      r"can't handle caps (?:video/(?:x-h26|x-vp|x-av1|mpeg)|image/|audio/(?:mpeg|x-opus))"),
-    ("filter-caps", "the element in front cannot give these caps: correct them, or put videoconvert, videoscale or videorate before them",
-     r"can(?:'t)? handle caps "),
+    ("filter-caps", "one of the two does not take these caps: correct them, or put audioconvert and audioresample before them",
+     r"can(?:'t)? handle caps audio/x-raw"),
+    ("filter-caps", "one of the two does not take these caps, or not with its properties: correct them, or put videoconvert, videoscale or"
+     " videorate before them", r"can(?:'t)? handle caps video/x-raw"),
+    ("filter-caps", "one of the two does not take these caps: correct them, or put the element that makes them before them", r"can(?:'t)? handle caps "),
+    ("decoder", "install the plugin that decodes what the text names: gstreamer1.0-libav, -plugins-good, -plugins-bad or -plugins-ugly",
+     r"^Missing element: (?!application/|text/).*(?:decoder|demuxer)"),
+    ("missing-plugin", "install the plugin that the text names", r"^Missing element: (?!application/|text/)"),
     ("demuxed", "no stream of the demuxer fits the next element, which is for another codec: put decodebin in their place, or the right decoder",
      r"failed delayed linking some pad of Gst\w*Demux "),
-    ("link", "the two do not fit, or one has no such pad: put a converter, encoder, decoder or parser between them; gst-inspect-1.0 shows"
-     " their caps", r"could not link |Delayed linking failed"),
-    ("caps", "write caps without blanks or in quotes, and ! between elements", r"could not parse caps"),
-    ("syntax", "correct the line: each element and link once, properties behind their element without !, values with blanks in quotes",
+    ("rtp-caps", "set caps of the source in front, as caps='application/x-rtp,media=video,encoding-name=H264,clock-rate=90000'",
+     r"No RTP format was negotiated|need to have RTP caps"),
+    ("queue", "put a queue into each branch, in front of what takes long", r"add (?:enough )?queues|Not enough buffering available|[Ii]mpossible to configure latency"),
+    ("caps", "write caps as video/x-raw,width=640,height=352 without blanks or in quotes, and ! between elements", r"could not parse caps"),
+    ("syntax", "write the pipeline itself on the line; that of a file as $(cat FILE)", r"unexpected (?:reference|pad-reference)"),
+    ("syntax", "write the pipeline behind the command", r"empty pipeline not allowed"),
+    ("syntax", "correct the line: each element and link once, properties behind their element without !, values with blanks in quotes, but not the line as a whole",
      r"(?:erroneous pipeline|could not be constructed): (?:syntax error|empty pipeline|unexpected)|^syntax error$"),
     ("name", "write name=decart", r"named decart: write name=decart"),
     ("timeline", "write a time and a prompt in each line, as 0:12.5 Film noir", r"expected a time and a prompt"),
@@ -217,8 +254,9 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
      r"No (?:src-|sink-)?element named"),
     ("uri", "correct the address, or install an element for its scheme",
      r"[Nn]o (?:source|sink) element for URI|Invalid URI|No URI handler"),
-    ("decoder", "install the decoder that the text names: gstreamer1.0-libav, -plugins-good, -plugins-bad",
-     r"Missing decoder|missing a plug-in|no suitable plugins found"),
+    ("file-type", "that is no video or audio: name another file", r"Missing decoder: (?!video/|audio/|image/)|no suitable plugins found: Missing decoder: (?!video/|audio/|image/)"),
+    ("decoder", "install the decoder that the text names: gstreamer1.0-libav, -plugins-good, -plugins-bad", r"Missing decoder: "),
+    ("missing-plugin", "install the plugin that the text names, if it is one for video or audio", r"missing a plug-in|no suitable plugins found"),
     ("file-empty", "the file or stream is empty or cut off: check it", r"Stream contains no data|doesn't contain enough data"),
     ("file-type", "the file is damaged, of another type, or was not finished: record with gst-launch-1.0 -e, or let decodebin choose the demuxer",
      r"Could not determine type of stream|type of stream could not be determined|This file is invalid|no playable streams"),
@@ -227,17 +265,23 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("file", "check the file's name: it does not exist", r'while reading from file "|Failed to open file .*No such file'),
     ("missing-page", "correct the address: its server has nothing there", r"\(404\)"),
     ("password", "the server of that address demands a user name and a password, or refuses them", r"\(40[13]\)|Unauthorized"),
-    ("file", "check the file's name and permissions", r"""No such file "|^\S*bash: (?:line \d+: )?\S*[/.]\S*: No such file or directory|Could not open file "[^"]*" for reading|\[Errno 2\] No such file|" is a directory"""),
+    ("file", "check the file's name and permissions", r"""No such file "|^\S*bash: (?:line \d+: )?\S*[/.]\S*: No such file or directory|Could not open file "[^"]*" for reading|\[Errno 2\] No such file"""),
     ("location", "set the element's property location", r"No file name specified"),
-    ("output-file", "check folder and permissions of the output file", r'Could not open file "[^"]*" for writing|Error opening file'),
+    ("folder", "the name is that of a folder: name a file in it", r"[Ii]s a directory"),
+    ("permission", "the file system there is read-only: write to another place", r"Read-only file system"),
+    ("output-file", "shorten the name of the output file", r"File name too long"),
+    ("output-file", "check name, folder and permissions of the output file", r'Could not open file "[^"]*" for writing|Error opening file'),
     ("disk-full", "make room on the disk", r"No space left"),
     ("camera", "check the device (v4l2-ctl --list-devices names them) and its permissions",
      r"It isn't a v4l2 driver|is not a capture device|is not a output device|Cannot identify device|Could not open device '/dev/video|Failed to open.*/dev/video|Cannot open device '/dev/video"),
     ("camera-busy", "another program has the camera: end it",
-     r"/dev/video\d+.*(?:is busy|resource busy)|[Dd]evice '[^']*' is busy"),
+     r"/dev/video\d+.*(?:is busy|resource busy)"),
+    ("sound", "another program has the sound device: end it, or use PulseAudio or PipeWire, which share it",
+     r"audio device for \w+\. Device is being used|[Dd]evice '(?:default|hw:|plughw:|dsnoop|dmix)[^']*' is busy"),
+    ("graphics", "there is no graphics device (/dev/dri), or a desktop has it: use another sink, or write to a file", r"Could not open DRM"),
     ("display", "there is no display: set DISPLAY, or write to a file or fakesink",
      r"Could not (?:initialise|open) .*(?:[Xx]v? output|display)|[Cc]an(?:not|'t) open display"
-     r"|could not connect to display|Could not initialise X|Failed to initialize egl|Could not (?:open DRM|initialise (?:Wayland|GL))"
+     r"|could not connect to display|Could not initialise X|Failed to initialize egl|Could not initialise (?:Wayland|GL)"
      r"|[Ff]ailed to (?:create|open) (?:GL|EGL|window)|no (?:usable )?display"),
     ("desktop", "there is no display: set DISPLAY or WAYLAND_DISPLAY, or write to a file or fakesink", r"XDG_RUNTIME_DIR is"),
     ("sound", "there is no sound device: correct device, or leave the sink out", r"Could not open audio device"),
@@ -258,6 +302,8 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("threads", "raise the limit of processes and threads: ulimit -u, pids of the container",
      r"(?:[Tt]hread|fork|retry).*Resource temporarily unavailable|pthread_create|creating thread"),
     ("file-limit", "raise the limit of a file's size: ulimit -f", r"File size limit exceeded|File too large|SIGXFSZ"),
+    ("killed", "it had more memory than it may have: raise MemoryMax or the limit of the container, or run fewer sessions",
+     r"OOMKilled|oom-kill|OOM killer|Memory cgroup out of memory|[Oo]ut of memory: Killed"),
     ("killed", "the process was killed from outside, often for lack of memory: see dmesg, or the limits of the container",
      r"\bKilled\b|OOMKilled|oom-kill"),
     ("crash", "the process crashed: take a backtrace with gdb -p, and report it as SECURITY.md says",
@@ -267,6 +313,11 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
      r"'NoneType' object has no attribute|assertion 'GST_IS_(?:ELEMENT|BIN|PIPELINE) \((?:element|bin|pipeline|object|e)\)' failed"),
     ("property", "see names and values in gst-inspect-1.0",
      r"does not have property `|has no property named|could not convert .* when setting property|could not convert value for property"),
+    ("signal", "give the arguments that gst-inspect-1.0 shows for that signal", r"parameters? needed for signal|could not convert .* for (?:signal|argument)"),
+    ("property", "that property is read-only: gst-inspect-1.0 shows its flags", r"property '?[\w-]+'? (?:of .* )?is not writable"),
+    ("property", "that property is write-only, because it is a secret: remember what was set", r"property '?[\w-]+'? (?:of .* )?is not readable"),
+    ("parent", "an element belongs to one bin, and names in it are unique: add each element once, and give it a name of its own", r"\bAddError\b"),
+    ("not-linked", "the two elements do not fit or are not in one bin: add both first, and put a converter between them", r"\bLinkError\b"),
     ("signal", "see the signals in gst-inspect-1.0: there is none of that name", r"unknown signal name|signal name '[^']*' is invalid"),
     ("attribute", "use set_property and get_property, or .props with _ for -", r"'(?:GstDecart\w+|__gi__\.\w+)' object has no attribute"),
     ("two-versions", "two plugins or programs define the same types: let GStreamer find one file of the plugin only",
@@ -287,17 +338,49 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("dependencies", "install with sudo apt install ./FILE.deb, which brings what the package needs; it needs Debian 12 or later",
      r"dependency problems|[Uu]nmet dependencies|but it is not (?:installable|going to be installed)"),
     ("pip", "use a virtual environment: python3 -m venv --system-site-packages venv", r"externally-managed-environment"),
+    ("file", "check the file's name: there is none, or it is not the name of a wheel", r"looks like a filename, but the file does not exist|is not a valid wheel filename|Invalid wheel filename"),
     ("pip", "pip has no index for it: install the .whl file of a release", r"No matching distribution found|Could not find a version that satisfies"),
-    ("syntax", "correct the program at the line that the text names", r"^SyntaxError|^\S+\.c:\d+:\d+: error: "),
+    ("syntax", "start it with python3, or correct the program at the line that the text names", r"^SyntaxError"),
+    ("syntax", "correct the program at the line that the text names", r"^\S+\.c:\d+:\d+: error: "),
     ("rust", "install libgstreamer1.0-dev, and build with cargo and the crate gstreamer", r"can't find crate for `|required by crate `(?:gst|gl)|unresolved import `gst"),
     ("swift", "install libgstreamer1.0-dev and the other -dev packages, and a Swift that is new enough",
      r"'gst/[\w/.-]+' file not found|no such module '|is using Swift tools version|install \S*gstreamer\S* using your system"),
     ("refused", "nothing listens at that port: start decart-standin with --control, or correct the port", r"^curl: \(7\)"),
     ("dns", "the host is unknown: check its spelling and the name server", r"^curl: \(6\)"),
+    ("url", "write the whole address, as http://127.0.0.1:9002/health", r"^curl: \([13]\)"),
+    ("not-the-service", "what listens at that port speaks no HTTP: check the port", r"^curl: \((?:1|52|56)\)|Received HTTP/0\.9"),
+    ("no-tls", "check scheme and port: that port does not speak TLS as the address says, or its certificate is not trusted", r"^curl: \((?:35|60)\)"),
+    ("pytest", "install the wheel of a release in this environment: its package decart_standin has the fixture", r"fixture '?standin'? not found"),
+    ("docker", "this user may not use it: type sudo, or add the user to the group docker", r"permission denied while trying to connect to the [Dd]ocker"),
     ("docker", "start its service, and add this user to its group", r"(?:connect to|Cannot connect to) the [Dd]ocker"),
-    ("container-file", "put the release's .deb file beside the Containerfile", r"COPY failed|no source files were specified|no items matching glob"),
+    ("container-file", "put the release's .deb file beside the Containerfile", r"COPY failed|no source files were specified|no items matching glob|failed to solve: .*\.deb"),
+    ("container-file", "check the path: the build finds files below its folder only", r"failed to solve: .*(?:not found|no such file)|unable to prepare context|failed to read dockerfile"),
+    ("port-in-use", "another program or container has that port: end it, or publish another one", r"port is already allocated|[Bb]ind for \S+:\d+ failed|ports are not available|address already in use"),
+    ("container-name", "remove the former container (docker rm -f), or choose another name", r"container name \"[^\"]+\" is already in use"),
+    ("image-name", "build that image first, or correct its name: no registry gives it", r"pull access denied|manifest unknown|manifest for \S+ not found|ErrImagePull|ImagePullBackOff|ErrImageNeverPull|repository does not exist"),
+    ("container-device", "the host has no such device: plug it in, or correct --device", r"error gathering device information"),
+    ("container-program", "the image has no such program: correct the command, or install its package in the image",
+     r"executable file not found in \$PATH|unable to start container process: exec: "),
+    ("secret", "make the secret that the text names, in the namespace of the pod", r"secrets? \"[^\"]+\" not found|CreateContainerConfigError"),
+    ("resources", "no node has what the pod requests: lower its requests, or add a node", r"Insufficient (?:cpu|memory)|FailedScheduling"),
+    ("health", "a session has ended with an error or delivers no frames: /health and the log of the exporter name it", r"(?:Liveness|Readiness|Startup) probe failed: HTTP probe failed with statuscode: 503"),
+    ("health", "nothing answers at the port of the probe: compare it with --port and --listen of the exporter", r"(?:Liveness|Readiness|Startup) probe failed: .*(?:refused|timeout|deadline)"),
+    ("restarts", "it failed several times, and systemd gives up: the first failure is before this line, in journalctl -u", r"Start request repeated too quickly"),
+    ("watchdog", "the program no longer reports that frames flow: see its messages before this line", r"Watchdog timeout"),
+    ("unit-syntax", "correct the unit at the line that the text names: systemd-analyze verify checks it",
+     r"(?:Unknown (?:key|section|lvalue)|Assignment outside of section|Invalid section header|not an absolute path|bad unit file setting|Failed to parse ).*"),
+    ("unit-program", "ExecStart names a file that does not exist or is not executable", r"status=203/EXEC|Failed at step EXEC"),
+    ("unit-credential", "LoadCredential names a file that does not exist: install the key there", r"status=243/CREDENTIALS|Failed to set up credentials|Failed at step CREDENTIALS"),
+    ("unit-environment", "EnvironmentFile names a file that does not exist: make it, or put - before its path", r"Failed to load environment files"),
+    ("unit-user", "make the user of the unit, or correct User=", r"status=217/USER|Failed at step USER"),
+    ("unit-folder", "WorkingDirectory names a folder that does not exist", r"status=200/CHDIR|Failed at step CHDIR"),
+    ("unit-name", "no such unit: copy its file to /etc/systemd/system, and type systemctl daemon-reload", r"Unit \S+ (?:could not be|not) found"),
     ("unit", "see the program, its user and its credentials in the unit: journalctl -u names them",
      r"status=2\d\d/|Failed (?:to load environment|at step)|Failed to set up credentials|Unit \S+ (?:could not be|not) found"),
+    ("interpreter", "its first line names an interpreter that is not there; line ends of Windows do that too: sed -i 's/\\r$//' FILE",
+     r"bad interpreter|cannot execute: required file not found|env: .*\\r"),
+    ("no-systemd", "systemd does not run here, as in most containers: start the program itself", r"not been booted with systemd|Failed to connect to bus"),
+    ("cluster", "kubectl reaches no cluster: check its context and KUBECONFIG", r"The connection to the server \S+ was refused|couldn't get current server API group list"),
     ("quote", "close the quotes: one of them has no partner", r"unexpected EOF while looking for matching|unmatched [\"']"),
     ("assignment", "write NAME=VALUE without blanks around =", r"export: `[^']*': not a valid identifier"),
     ("package-folder", "go to the folder of the package first", r"Could not find Package\.swift"),
@@ -306,20 +389,28 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("package-path", "correct path: in .package(…): no package is there", r"the package at '[^']*' cannot be accessed|doesn't exist in file system"),
     ("python-gi", "use /usr/bin/python3 with the package python3-gi, or python3 -m venv --system-site-packages",
      r"No module named '?gi\b"),
+    ("program", "do what the text says", r"^(?:\w+\.)*(?:FileNotFoundError|ValueError|RuntimeError|KeyError|StandInError): (?!\[Errno).*decart"),
     ("python", "install the module that the text names", r"No module named"),
     ("python-gst", "require a version that is installed: gi.require_version('Gst', '1.0')", r"not available for version"),
     ("python-gst", "install gir1.2-gstreamer-1.0 and gir1.2-gst-plugins-base-1.0", r"Namespace Gst\w* not available"),
     ("package", "a release has the packages as files: sudo apt install ./gstreamer1.0-decart_*.deb",
      r"Unable to locate package \S*decart"),
+    ("package", "correct the name, or type sudo apt update first", r"Unable to locate package|has no installation candidate"),
+    ("dns", "the host is unknown: check its spelling and the name server", r"Could not resolve host|Temporary failure resolving"),
+    ("yaml", "correct the file at the line that the text names", r"(?:^|: )yaml: (?:line \d+|unmarshal)|error (?:parsing|validating) \S+"),
+    ("restarts", "the container ends again and again: kubectl logs --previous shows why", r"Back-off restarting failed container|CrashLoopBackOff"),
+    ("port-in-use", "another program has that port: end it, or choose another port", r"cannot listen on port \d+$"),
     ("package", "type it in the folder of the release's .deb files", r"Unsupported file \S*decart|\S*decart\S*\.deb: No such file"),
-    ("shell", "the shell takes an element for a program: link elements with !, and put values with | ; & < > in quotes",
+    ("shell", "the shell ended the line at a ; & or |: put the value with it in quotes", r"(?:bash|sh|zsh|line \d+|\d+): !: (?:command )?not found|zsh: command not found: !$"),
+    ("shell", "the shell takes an element for a program: link elements with !, end each line but the last with a backslash and nothing behind it, and put values with | ; &"
+     " < > in quotes",
      r"\b(?:decart(?:transform|src|mirror)|fakesink|videoconvert|autovideosink|filesink|queue|\w+(?:enc|dec|mux|sink)): (?:command )?not found"),
     ("command", "install gstreamer1.0-tools", r"gst-(?:launch|inspect)-1\.0: (?:command )?not found"),
     ("command", "install the package decart-check", r"decart-check: (?:command )?not found"),
     ("command", "install the package decart-standin", r"decart-standin: (?:command )?not found"),
     ("command", "write the name with the version, as gst-launch-1.0", r"gst-(?:launch|inspect)(?:-0\.10)?: (?:command )?not found"),
-    ("command", "no such program: correct its name, or install its package", r"\w: (?:command )?not found$"),
-    ("line", "correct the line as the text says", r"^WARNING: erroneous pipeline: |^ERROR: pipeline could not be constructed: |gst_parse_error: "),
+    ("command", "no such program: correct its name, or install its package; if it is a part of a value, put the value in quotes", r"\w: (?:command )?not found$"),
+    ("line", "correct the line as the text says", r"^WARNING: erroneous pipeline: (?!could not link)|^ERROR: pipeline could not be constructed: |gst_parse_error: (?!could not link|.*handle caps)"),
     ("arguments", "do what the text says; --help explains the options", r"^Error: |^unknown argument: "),
     # The last line of decart-check.
     *[(f"failed-{cause}", remedy, rf"^The first failing cause is {cause} ") for cause, remedy in [
@@ -332,18 +423,34 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
      r"A lot of buffers are being dropped|computer is too slow"),
 ]]
 
-LOG = re.compile(r"^\S+\s+\d+\s+0x\S+\s+[A-Z]+\s+(?P<category>\S+)\s+\S+?:\d+:\S*\s+(?P<text>.*)$")
+# What journalctl, docker compose, kubectl and others put in front of a line.
+PREFIX = re.compile(r"^(?:(?:\w{3} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?) (?:\S+ \S+?(?:\[\d+\])?: |std(?:out|err) F )?"
+                    r"|[\w.-]+ +\| )")
+WHOLE = re.compile(r"^\S+\(\d+\): .*?\(\): (?P<path>/\S+?):(?: |\\n)(?P<details>.+)$")
+LOG = re.compile(r"^\S+\s+\d+\s+0x\S+\s+[A-Z]+\s+(?P<category>\S+)\s+\S+?:\d+:\S*?(?:<(?P<object>[^>\s]*)>)?\s+(?P<text>.*)$")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-MESSAGE = re.compile(r"^(?:ERROR|WARNING): from element (?P<path>\S+): (?P<text>.*)$")
+# As gst-launch-1.0 prints a message, programs after GStreamer's tutorials in C and Rust, OpenCV, and Python and GLib an error.
+MESSAGE = re.compile(r"^(?:ERROR|WARNING): from element (?P<path>\S+): (?P<text>.*)$"
+                     r"|^\W*(?:[Ee]rror|ERROR|[Ww]arning|WARNING)(?: received)? from (?:element )?(?:Some\(\")?(?P<path2>[^\s\"]+?)(?:\"\)|:) (?P<text2>.*)$"
+                     r"|GStreamer warning: .*[Mm]odule (?P<path4>\S+) reported: (?P<text4>.*)$"
+                     r"|gst-(?:core|library|resource|stream)-error-quark: (?P<text3>.*?) \(\d+\)(?P<rest>.*)$")
+DEBUG = re.compile(r"^(?:Debugging info(?:rmation)?|[Dd]ebug(?: info)?)[:=] ?(?:Some\(\")?(?P<text>.*?)(?:\"\))?$")
+# The place of a message in the sources, and its element; details follow behind a colon.
+PLACE = re.compile(r"\S+\(\d+\): \S+ \(\):? ?(?P<path>/\S+?)?(?P<more>:?)$")
 CODE = re.compile(r"(?P<code>[A-Z]+(?:_[A-Z]+)+) in stage (?P<stage>\w+)$|\((?P<code2>[A-Z]+(?:_[A-Z]+)+), (?P<stage2>\w+)\)$")
 DELAYED_PAD = re.compile(r"linking (?:pad +)?(?P<pad>\w+) .*?of GstDecart")
+DEMUX_PAD = re.compile(r"linking pad +(?P<pad>\w+) of Gst(?P<demux>\w*Demux) ")
 PROPERTY = re.compile(r'(?:could not set|(?P<lacks>no)) property "(?P<name>[^"]+)" in element "(?P<element>[^"]+)"')
 NO_ELEMENT = re.compile(r"no element \"(?P<name>[^\"]*)\"|No such element or plugin '(?P<name2>[^']*)'")
 PATTERNS = [(cause, remedy, re.compile("|".join(".*".join(map(re.escape, text.split("…"))) for text in texts)))
             for cause, remedy, texts in CAUSES]
 # Reasons of the system and general texts of GStreamer, in messages of elements that are not ours; the first one counts.
 SYSTEM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
+    ("sound", "no sound server or device answers {}: start PulseAudio or PipeWire for this user, choose another device, or leave the branch out",
+     r"^\S*(?:[Pp]ulse|[Jj]ack|[Aa]lsa|autoaudio|openal|oss)\S* .*(?:[Cc]onnect|refused|[Nn]o such|[Cc]ould not open)"),
+    ("pipewire", "the PipeWire daemon does not answer {}: start it for this user, and check XDG_RUNTIME_DIR", r"^\S*[Pp]ipe[Ww]ire\S* .*(?:[Cc]onnect|refused)"),
     ("busy-port", "another program has that port: end it, or set another one", r"Address already in use"),
+    ("permission", "{} may not use that port: ports below 1024 are root's", r"(?:[Bb]ind|[Ll]isten)\w*.*Permission denied"),
     ("interface", "{} cannot listen at that address: it must be one of this machine, with a free port", r"[Cc]annot bind|Error binding"),
     ("interface", "no network leads there: check address and interface of {}", r"No route to host|[Nn]etwork is unreachable|[Cc]annot assign requested"),
     ("neighbour-name", "the name of a server in {} is unknown: check its spelling and the name server",
@@ -355,7 +462,8 @@ SYSTEM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("password", "the server of {} demands a user name and a password, or refuses them", r"[Uu]nauthori[sz]ed|missing authori[sz]ation|[Ff]orbidden"),
     ("device-busy", "another program has the device of {}: end it", r"[Rr]esource busy|is busy|busy or not available|EBUSY"),
     ("permission", "permit it to this user, or use another place", r"Permission denied|Operation not permitted|Read-only file system|Access denied"),
-    ("device", "{} has no such device: check its property device", r"No such device|Inappropriate ioctl|not a (?:capture|output|tty) device"),
+    ("device", "{} finds no such device: check its property device", r"No such device|Inappropriate ioctl|not a (?:capture|output|tty) device"),
+    ("folder", "{} has the name of a folder: name a file in it", r"[Ii]s a directory"),
     ("path", "check the path in {}: a file or folder does not exist", r"No such file or directory|Not a directory|Is a directory|Resource not found"),
     ("disk-full", "make room on the disk", r"No space left|Disk quota exceeded"),
     ("file-type", "the stream is damaged or of another type than {} takes: let decodebin choose it",
@@ -367,14 +475,30 @@ SYSTEM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("encrypted", "the stream is encrypted", r"encrypted"),
     ("driver", "{} needs a driver or library that does not start here: use an element that works on the CPU", r"[Cc]ould not initiali[sz]e supporting library|[Ff]ailed to (?:initiali[sz]e|load) (?:CUDA|VA|encoder|decoder)"),
 ]]
+# The texts that GStreamer has for its codes, if the element gives none of its own and the system's reason is not known.
+DEFAULTS = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
+    ("open", "{} cannot open what it reads or writes: check its file, device or address", r"Could not open resource"),
+    ("settings", "the device or address of {} does not take its settings: check its properties, and the caps behind it", r"Could not get/set settings"),
+    ("read", "{} cannot read on: what it reads has ended or failed", r"Could not read from resource"),
+    ("write", "{} cannot write on: what it writes to has ended or failed", r"Could not write to resource"),
+    ("seek", "{} needs a file, not a pipe or stream", r"Could not perform seek"),
+]]
+# What a program says of the system's reason at the end of a line; counts if nothing else is known.
+STRERROR = re.compile(r"^(?!ALSA lib|lib|MESA|dconf|error: XDG|\(.*(?:WARNING|CRITICAL)|pw\.|.*pipewire).*(?:: |\] |\()(?P<reason>No such file or directory|Permission denied"
+                      r"|[Cc]onnection refused|Address already in use|No space left on device|Is a directory|Not a directory|Cannot assign requested address"
+                      r"|Network is unreachable|No route to host|[Cc]onnection timed out|Device or resource busy|Read-only file system|No such device"
+                      r"|Operation not permitted|Name or service not known|Temporary failure in name resolution)[\]).]*(?:: '.*')?$")
+# In the place of the path of a message: a line of our log.
+LOGGED = "log"
 # Failures of a neighbour that follow from another cause, which counts if there is one.
 CONSEQUENCES = {"negotiation", "not-linked", "element", "network", "connection-lost", "media", "media-timeout", "no-answer",
-                "service", "unlinked", "link", "room-token", "downstream", "no-prompt", "two-sessions", "desktop"}
+                "service", "unlinked", "link", "room-token", "downstream", "no-prompt", "two-sessions", "desktop", "stream", "undecoded", "demuxed", "crash",
+                "still-playing", "short-input", "missing-plugin", "open", "settings", "read", "write", "unit", "health", "watchdog"}
 
 
 def own_remedy(text):
-    """The parts of a message that say what to do."""
-    parts = re.split(r"(?<=[.;:])\s+", text)
+    """The parts of a message that say what to do, without what a server wrote."""
+    parts = re.split(r"(?<=[.;:])\s+", re.sub(r"\(HTTP \d+: .*?\)(?=[.,;]?(?:\s|$))", "", text))
     # A condition may stand in front.
     return " ".join(part for part in parts if re.sub(r"^(?:[Ii]f|[Ff]or) [^,]*, |^else ", "", part).split(" ")[0].strip(
         ",.;:").capitalize() in IMPERATIVES).rstrip(".;")
@@ -394,22 +518,43 @@ def remedy_of_property(text, stage):
     return f"correct {name[0]}" if name else f"no remedy is known; the stage is {stage}"
 
 
+def misspelt(name):
+    """The common element whose name is meant. Elements whose names differ in a digit are others."""
+    if name in COMMON or len(name) < 4:
+        return None
+    # The name of one in a pipeline.
+    if (plain_name := name.rstrip("0123456789")) in COMMON:
+        return plain_name
+    same = [each for each in COMMON if sorted(each) == sorted(name)]
+    digits = re.sub(r"\D", "", name)
+    near = difflib.get_close_matches(name, [each for each in COMMON if re.sub(r"\D", "", each) == digits], 1, 0.86)
+    return (same or near or [None])[0]
+
+
 def of_missing_element(name):
     if name == "decart":
         return "plugin", ("write decarttransform, decartsrc or decartmirror; if they are not found either, install gstreamer1.0-decart, or put"
                           " the built plugin's folder in GST_PLUGIN_PATH")
     if name in OURS:
-        return "plugin", "install gstreamer1.0-decart, or put the built plugin's folder in GST_PLUGIN_PATH"
+        return "plugin", ("install gstreamer1.0-decart, or put the built plugin's folder in GST_PLUGIN_PATH; gst-inspect-1.0 -b lists a file that does"
+                          " not load")
     if near := difflib.get_close_matches(name, OURS, 1, 0.8):
         return "misspelt", f"write {near[0]}"
-    if name not in COMMON and (near := difflib.get_close_matches(name, COMMON, 1, 0.9)):
-        return "misspelt", f"write {near[0]}"
+    if near := misspelt(name):
+        return "misspelt", f"write {near}"
+    if today := next((f"{now}{name[len(old):] if old.endswith('_') else ''}" for old, now in FORMER if name.startswith(old)), None):
+        return "former-name", f"{name} is a name of GStreamer 0.10: write {today}"
+    for system, starts in FOREIGN:
+        if name.startswith(starts):
+            return "foreign", (f"{name} is for {system}: on Linux v4l2src, pulsesrc, pulsesink, autovideosink or an encoder of this machine stands in"
+                               " its place")
+    if name in ("video", "audio", "image", "application", "text"):
+        return "caps", ("caps stand between two elements, one before and one behind them, without blanks: two caps in a row need a converter such as"
+                        " videoscale or videorate between them")
     if len(name) > 4 and name not in COMMON and (longer := [each for each in COMMON if each.startswith(name)]):
         return "misspelt", f"write {' or '.join(longer[:3])}"
     if name.startswith(tuple(RUST)):
         return "missing-element", f"{name} is of gst-plugins-rs: build that, or use another element"
-    if name in ("video", "audio", "image", "application"):
-        return "caps", "caps stand between two elements: put one before and one behind them, and no blank into them"
     if ":" in name:
         return "word", "write properties as NAME=VALUE"
     if re.match(r"nv(?:v4l2|vid|arg|compositor|streammux)", name):
@@ -433,10 +578,89 @@ FORMS = {"turn-servers": """'<"turn://user:password@host:3478">'""", "api-key-he
 
 def of_property(name, element, is_known):
     """A name that the element does not have, or a value that it does not take."""
+    if not is_known and "::" in name:
+        pad, _, rest = name.partition("::")
+        return "property", f"the pad {pad} of {element} has no property {rest}: gst-inspect-1.0 shows those of pads too"
     if not is_known:
         return "property", f"{element} has no property {name}: gst-inspect-1.0 {element} shows its properties"
     form = f", as {FORMS[name]}" if name in FORMS else ""
     return "property", f"set {name} to a value that gst-inspect-1.0 {element} shows, without a unit{form}"
+
+
+LINK = re.compile(r"could not link (?P<source>[\w-]+?)\d* to (?P<sink>[\w-]+?)\d*(?:,| with caps| \(|$)"
+                  r"|delayed linking .*? of Gst(?P<source2>\w+) named .* to .* of Gst(?P<sink2>\w+) named")
+AUDIO = re.compile(r"audio|alsa|pulse|opus|vorbis|lame|aac|^wav|flac|mp3|mpg123|speex|volume|level|[ua]law|scaletempo|jack|mpa")
+VIDEO = re.compile(r"video|x26|vp[89]|h26|jpeg|png|theora|av1|ximage|^xv|^gl|kms|wayland|imagefreeze|decart|rsvg|gdkpixbuf")
+
+
+def medium(name):
+    """What the element takes and gives, by its name; empty: both, or it is not known."""
+    name = name.lower()
+    return "video" if VIDEO.search(name) else "audio" if AUDIO.search(name) else ""
+
+
+# What the next element of a chain must be, by the end of a name; the first that fits counts.
+ROLES = [(role, re.compile(text)) for role, text in [
+    ("depay", r"depay$"), ("pay", r"pay$"), ("demux", r"demux$|^(?:ps|ts)demux$"), ("mux", r"mux(?:er)?$|^(?:splitmuxsink|hlssink\d?)$"), ("parse", r"parse$"),
+    ("dec", r"dec$|^avdec_|decoder$"), ("enc", r"enc$|^avenc_|encoder$"),
+    ("raw", r"convert$|scale$|rate$|resample$|crop$|flip$|box$|balance$|overlay$|testsrc$|mixer$|compositor$|imagefreeze$|^decart|^volume$|^deinterlace$"
+            r"|^(?:ximage|xvimage|autovideo|glimage|wayland|kms|gtk|autoaudio|alsa|pulse|v4l2)sink$")]]
+
+
+def role(name):
+    return next((role for role, pattern in ROLES if pattern.search(name)), "")
+
+
+def of_roles(source, sink):
+    """What is wrong between two elements, by what they are; None: it is not known."""
+    behind, before = role(sink), role(source)
+    if behind in ("mux", "pay"):
+        partner = "payloader" if behind == "pay" else "container"
+        if before == "raw":
+            return "encoder-behind", f"{sink} takes an encoded stream: put an encoder for that {partner} in front of it"
+        if before in ("enc", "parse"):
+            return "codec", f"{sink} does not take the stream of {source}: take an encoder and a {partner} that belong together"
+        if before in ("mux", "pay"):
+            return "codec", f"{sink} does not take what {source} gives: leave one of the two out"
+    if behind in ("raw", "enc") and before in ("enc", "parse", "demux", "depay", "pay"):
+        if sink.startswith("decarttransform"):
+            return "format", f"decarttransform takes raw video, H.264 or VP8: put a decoder, such as decodebin, in front of it, or leave {source} out"
+        return "decoder-behind", f"{sink} takes raw frames or samples, and {source} gives an encoded stream: exchange the two, or put a decoder between them"
+    if before == "mux" and behind in ("raw", "enc", "dec", "parse", "pay"):
+        return "order", f"{source} gives a container, which {sink} does not take: a muxer stands behind the encoders, in front of the sink; or leave it out"
+    if behind in ("dec", "parse", "depay", "demux") and before == "raw":
+        return "raw", f"{source} gives raw frames or samples, and {sink} takes an encoded stream: leave {sink} out, or put the encoder in front of it"
+    return None
+
+
+def of_link(text, debug):
+    """(cause, remedy) of two elements that do not fit."""
+    if not (text.startswith("Delayed linking failed") or "could not link " in text):
+        return None
+    general = "link", ("the two do not fit, or one has no such pad, or only one that is linked: put a converter, encoder, decoder or parser between"
+                       " them, or a tee behind an output that is used twice; gst-inspect-1.0 shows pads and caps")
+    if not (found := LINK.search(debug) or LINK.search(text)):
+        return general
+    source, sink = [(found[each] or found[f"{each}2"].lower()).rstrip("-") for each in ("source", "sink")]
+    gives, takes = medium(source), medium(sink)
+    if sink.endswith("src") or source.endswith("sink"):
+        return "order", f"{sink if sink.endswith('src') else source} stands in a wrong place: a source is the first element of its branch, and a sink the last"
+    if source.startswith("decart") and sink in ("fakesink", "filesink", "queue", "identity", "tee", "appsink", "fdsink"):
+        return "linked", f"the output of {source} is linked already: put a tee behind it, and a queue into each branch"
+    if "decodebin" in source or source.startswith("parsebin"):
+        converter = "" if sink.startswith("decart") or "convert" in sink else ", or a converter is missing in front of it"
+        wanted = takes or "such stream"
+        return "stream", f"{source} has no stream that {sink} takes: the input has no {wanted}, or the decoder of it is not installed{converter}"
+    if gives and takes and gives != takes:
+        return "medium", (f"{source} gives {gives}, and {sink} takes {takes}: put elements for {gives} behind {source}"
+                          + ("; audio comes from the pad audio_src" if source.startswith("decart") else "")
+                          + ("; audio goes to the pad audio_sink" if sink.startswith("decart") else ""))
+    return of_roles(source, sink) or (None if "handle caps" in text else general)
+
+
+def of_system(name, reason):
+    """(cause, remedy) of a reason of the system."""
+    return next(((cause, remedy.format(name)) for cause, remedy, pattern in SYSTEM if pattern.search(reason)), None)
 
 
 def of_neighbour(path, text, debug):
@@ -445,29 +669,42 @@ def of_neighbour(path, text, debug):
     if "not-negotiated" in debug:
         if re.search(r"FileSrc|HTTPSrc|HttpSrc|MultiFileSrc|UDPSrc|TCPClientSrc", kind):
             return "undecoded", f"put a decoder, such as decodebin, behind {name}: it gives bytes, not video"
-        return "negotiation", f"{name} and the element behind it do not fit: put videoconvert, an encoder or a parser between them"
+        if re.search(r"V4l2|LibCamera|PipeWire|KsVideo|Uvc", kind):
+            return "negotiation", (f"{name} does not give what is behind it: correct the caps (v4l2-ctl --list-formats-ext names the camera's), or put"
+                                   " jpegdec or videoconvert behind them")
+        converter = "audioconvert" if medium(name) == "audio" else "videoconvert"
+        return "negotiation", f"{name} and the element behind it do not fit: put {converter}, an encoder or a parser between them"
+    if re.search(r"No program activated|no valid|not a valid", debug):
+        return "file-type", f"the stream is damaged or of another type than {name} takes: let decodebin choose the elements"
+    if "reason error (-5)" in debug and kind == "GstFileSrc":
+        return "file-type", f"what stands behind {name} does not take this file: let decodebin choose the elements"
     if "not-linked" in debug:
         return "not-linked", f"link the pads of {name}"
     if "reason error (-5)" in debug and re.search(r"HTTPSrc|HttpSrc|CurlHttp", kind):
         return "neighbour", f"{name} does not get its stream: check its address, and that the server runs"
     for cause, remedy, pattern in SYSTEM:
-        if pattern.search(f"{text} {debug}"):
+        if pattern.search(f"{name} {text} {debug}"):
+            return cause, remedy.format(name)
+    for cause, remedy, pattern in DEFAULTS:
+        if pattern.match(text):
             return cause, remedy.format(name)
     return "element", f"{name} failed, not the session: see its documentation" if text else None
 
 
 def of_text(text, path="", debug=""):
     """(cause, remedy) of a line or of a message with its debug text; None: nothing is known."""
-    # Not what is inside of our elements.
-    is_ours = "Decart" in path.rpartition("/")[2]
+    # Not what is inside of our elements. A text that says what to do is ours too: those of GStreamer do not.
+    is_ours = path == LOGGED or text.startswith(("FAILED ", "Error: ")) or "Decart" in (last := path.rpartition("/")[2]) or last.startswith(tuple(OURS)) or path == ":" and bool(own_remedy(text))
     if (pad := DELAYED_PAD.search(debug)) and text.startswith("Delayed linking"):
         if pad["pad"] == "audio_src":
             return "no-audio", "audio_src comes only with audio on audio_sink: link audio to it, or leave the branch out"
-        if pad["pad"] not in ("src", "preview", "some"):
+        if pad["pad"] not in ("src", "some", "preview" if "of GstDecartSrc" in debug.partition(" to ")[0] else ""):
             return "no-pad", f"the element has no pad {pad['pad']}: its outputs are src, audio_src and, of decartsrc, preview"
+    if text.startswith("Delayed linking failed") and (pad := DEMUX_PAD.search(debug)):
+        return "no-stream", f"{pad['demux'].lower()} has no pad {pad['pad']}: the input has no such stream; leave the branch out, or let decodebin find the streams"
     for cause, remedy, pattern in REASONS:
         if pattern.search(text):
-            return cause, remedy
+            return cause, is_ours and own_remedy(text) or remedy
     for cause, remedy, pattern in PATTERNS:
         if pattern.search(text):
             # The element knows more of the case than the row does.
@@ -476,14 +713,28 @@ def of_text(text, path="", debug=""):
         return of_missing_element(missing["name"] or missing["name2"] or "")
     if wrong := PROPERTY.search(text):
         return of_property(wrong["name"], wrong["element"], not wrong["lacks"])
+    if program := re.search(r"No such file or directory: '(decart-\w+)'", text):
+        return "command", f"install the package {program[1]}, or put the folder of the program on PATH"
+    if not is_ours and (reason := re.match(r"(?:\w+\.)*\w*Error: \[Errno \d+\] (?P<text>.*)|E.*?(?:\w+\.)*\w*Error: \[Errno \d+\] (?P<text2>.*)", text)):
+        return of_system("the program", reason["text"] or reason["text2"])
     code = CODE.search(debug) or CODE.search(text)
     if code and (found := of_code(text, code["code"] or code["code2"], code["stage"] or code["stage2"])):
         return found
+    if (source := LINK.search(text)) and (caps := re.search(r"can't handle caps (video|audio|image)/", text)):
+        gives = medium(source["source"] or "")
+        if gives and caps[1] != "image" and gives != caps[1] and source["source"] in text.partition("can't handle")[0]:
+            return "medium", f"{source['source']} gives {gives}, and the caps behind it are of {caps[1]}: write caps of {gives}"
+    if "can't handle caps" in text and (linked := of_link(text, debug)) and linked[0] in ("encoder-behind", "codec", "decoder-behind", "raw", "medium", "order"):
+        return linked
     for cause, remedy, pattern in UPSTREAM:
         if pattern.search(text) or debug and pattern.search(debug):
             # Our programs say more of the case.
             return cause, text.startswith("Error: ") and own_remedy(text) or remedy
-    if path:
+    if linked := of_link(text, debug):
+        return linked
+    if text.startswith("FAILED ") and own_remedy(text):
+        return re.sub(r"\W+", "-", text.split()[1].lower()), own_remedy(text)
+    if path and path != LOGGED:
         if is_ours:
             if own_remedy(text):
                 return "input", own_remedy(text)
@@ -493,42 +744,113 @@ def of_text(text, path="", debug=""):
     return None
 
 
+def plain(line):
+    """The line as the program wrote it: without colours, and without what a journal or a container puts around it."""
+    text = PREFIX.sub("", COLOUR.sub("", line.rstrip("\n")))
+    if text.startswith("{"):
+        try:
+            fields = {name.lower(): value for name, value in json.loads(text).items() if isinstance(value, str)}
+        except (ValueError, AttributeError):
+            return text
+        said = next((fields[name] for name in ("msg", "message", "error", "log", "text", "event") if name in fields), None)
+        if said is not None:
+            debug = next((fields[name] for name in ("debug", "details", "debug_info") if name in fields), "").replace("\n", " ")
+            element = next((fields[name] for name in ("element", "source", "src") if name in fields), "")
+            return f"ERROR: from element {element}: {said}\n{debug}" if element else said.rstrip("\n")
+    return text
+
+
 def messages(lines):
-    """Yields (text, path, debug) of each message that gst-launch-1.0 prints, of each line of the elements' log and of any other."""
-    pending = None
-    for line in lines:
-        text = COLOUR.sub("", line.rstrip("\n"))
+    """Yields (text, path, debug) of each message of an element, of each line of the elements' log and of any other; the path of
+    a message whose element is not known is ":"."""
+    pending, logged, result = None, None, ""
+    for text in (part for line in lines for part in plain(line).split("\n")):
         if log := LOG.match(text):
             if log["category"].startswith("decart"):
-                yield log["text"], "", ""
+                yield log["text"], LOGGED, ""
+            elif log["object"] and log["text"].startswith("error: "):
+                # The element's error, and in the next such line its debug text.
+                text = log["text"].removeprefix("error: ").strip()
+                if logged and logged[1] == log["object"]:
+                    yield logged[0], logged[1], text
+                    logged = None
+                else:
+                    if logged:
+                        yield logged
+                    logged = (text, log["object"], "")
             continue
-        if message := MESSAGE.match(text):
+        # A result of decart-check, and the lines that continue it.
+        if result and re.match(r" {20,}\S", text):
+            result += " " + text.strip()
+            continue
+        if result.startswith("FAILED"):
+            yield result, "", ""
+        result = check[0].strip() if (check := re.match(r"  (?:FAILED|ok|-|warning)  .*", text)) else ""
+        if result:
+            continue
+        if message := MESSAGE.search(text):
             if pending:
                 yield pending
-            pending = (message["text"], message["path"], "")
-        elif pending and re.match(r"(Additional debug info|\S+\(\d+\): |Progress: )", text):
-            continue
-        elif pending:
-            # The last line of the debug text; gst-launch-1.0 may print lines of its own before.
-            yield pending[0], pending[1], text
-            pending = None
-            if not CODE.search(text):
-                yield text, "", ""
-        else:
+            group = message.groupdict()
+            pending = (next(group[each] for each in ("text", "text2", "text3", "text4") if group[each] is not None),
+                       group["path"] or group["path2"] or group["path4"] or ":", "")
+            if not message["text3"]:
+                continue
+            text = message["rest"].strip("',\" ")
+        if not pending:
             yield text, "", ""
-    if pending:
-        yield pending
+            continue
+        if text.startswith(("Additional debug info", "Progress: ")):
+            continue
+        text = debug["text"] if (debug := DEBUG.match(text)) else text
+        if (whole := WHOLE.match(text)):
+            pending = (pending[0], whole["path"], "")
+            text = whole["details"]
+        elif place := PLACE.search(text):
+            pending = (pending[0], place["path"] or pending[1], "")
+            if place["more"]:
+                continue
+            text = ""
+        # The details of the debug text, or a line of something else.
+        yield pending[0], pending[1], text
+        pending = None
+        if not CODE.search(text):
+            yield text, "", ""
+    if result.startswith("FAILED"):
+        yield result, "", ""
+    for each in (logged, pending):
+        if each:
+            yield each
 
 
 def explain(lines):
     """Returns (cause, remedy, line) for each cause, in the order of its first line."""
-    found, lines = {}, list(lines)
+    found, general, lines = {}, set(), list(lines)
     for text, path, debug in messages(lines):
         if known := of_text(text, path, debug):
             found.setdefault(known[0], (*known, text))
+            if text.startswith("Internal data "):
+                general.add(known[0])
+            else:
+                general.discard(known[0])
     if "unlinked" in found:
         # The parser's warning about the same link, which does not name the pad.
         found.pop("link", None)
+        found.pop("linked", None)
+    # What an element says of itself counts more than what its neighbours say of the stream that ends.
+    if found.keys() - general:
+        for each in general:
+            found.pop(each)
+    if "shell" in found:
+        return [found["shell"]]
+    # What is known of the link.
+    if found.keys() & {"medium", "order", "encoder-behind", "codec", "raw"}:
+        found.pop("unlinked", None)
+    if not found:
+        for line in lines:
+            text = plain(line).strip()
+            if (reason := STRERROR.match(text)) and (known := of_system("that command", reason["reason"])):
+                return [(*known, text)]
     if "audio-link" in found:
         found.pop("no-audio", None)
     if "memory" in found:
@@ -540,12 +862,21 @@ def explain(lines):
     if "missing-page" in found:
         found.pop("neighbour", None)
         found.pop("file-empty", None)
+    # The service has nothing to send back.
+    if found.keys() & {"no-input", "credits", "moderation", "expired", "no-prompt", "prompt-refused"}:
+        found.pop("media-silent", None)
+    # A server that answers is reached.
+    if found.keys() & {"password", "missing-page"}:
+        found.pop("neighbour", None)
     if "neighbour" in found:
         found.pop("file-empty", None)
         found.pop("no-input", None)
     # Many programs print that line; it counts if the pipeline did not start.
     if not any("set pipeline to" in line and line.startswith("Failed") for line in lines):
-        found.pop("desktop", None)
+        if "crash" not in found:
+            found.pop("desktop", None)
+    if "desktop" in found:
+        found.pop("crash", None)
     specific = [each for each in found.values() if each[0] not in CONSEQUENCES and not each[0].startswith("failed-")]
     return specific or list(found.values())
 

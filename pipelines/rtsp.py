@@ -49,7 +49,7 @@ def main():
     server.connect("client-connected", on_client)
     loop = GLib.MainLoop()
     if not server.attach(None):
-        raise SystemExit(f"rtsp: cannot listen on port {arguments.port}")
+        raise SystemExit(f"rtsp: cannot listen on port {arguments.port}: another program has it")
     print(f"rtsp://127.0.0.1:{server.get_bound_port()}/live", flush=True)
     # Removes viewers that vanished without TEARDOWN; the session with the service ends with the last viewer.
     GLib.timeout_add_seconds(5, lambda: server.get_session_pool().cleanup() >= 0)

@@ -16,6 +16,8 @@ FRAMES = 100
 def main():
     if "--help" in sys.argv:
         return print(__doc__)
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     url, png = sys.argv[1:3]
     Gst.init(None)
     window = "videoconvert ! autovideosink" if "--show" in sys.argv else "fakesink sync=true"

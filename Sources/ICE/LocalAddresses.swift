@@ -88,6 +88,10 @@ package enum LocalEndpoint: Sendable, Equatable, CustomStringConvertible {
             self = .address(text)
             return
         }
+        // A mistyped address rather than a name.
+        guard !text.contains(".") || text.contains(where: { $0 != "." && !("0"..."9").contains($0) }) else {
+            return nil
+        }
         // IFNAMSIZ is 16 with the final NUL; the kernel forbids "/" and white space, and ":" marks an alias.
         guard (1...15).contains(text.utf8.count), text != ".", text != "..",
             text.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "%") })

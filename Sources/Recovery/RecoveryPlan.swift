@@ -64,6 +64,8 @@ package enum RecoveryPlan {
         /// Opening the channel and, separately, from offer to connected media; a property.
         package static let connectionTimeout = Duration.seconds(15)
         package static let renegotiationTimeout = Duration.seconds(10)
+        /// Silence of a channel that has just opened, until the warning about it.
+        package static let firstMessageNotice = Duration.seconds(5)
         /// Silence, while frames are sent, after which a lost path is dead, and media on any other have stalled.
         package static let stallTimeout = Duration.seconds(5)
         /// Length of a stall after which another session begins; a property.

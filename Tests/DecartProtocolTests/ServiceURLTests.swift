@@ -110,10 +110,37 @@ struct ServiceURLTests {
 
     @Test(arguments: [
         "", " \n", "a\nb", "a\u{0}", "a\u{7F}b", String(repeating: "k", count: 5000), "DECART_API_KEY=dct_1",
-        "export DECART_API_KEY=dct_1", "\"dct_1\"", "'dct_1'",
+        "export DECART_API_KEY=dct_1", "\"dct_1\"", "'dct_1'", "\u{201C}dct_1\u{201D}",
+        "`dct_1`", "prompt=Noir", "base-url=ws://127.0.0.1",
     ])
     func badKeys(_ text: String) {
         #expect(throws: ProtocolError.self) { try APIKey(text) }
+    }
+
+    @Test(arguments: [
+        "...", "x", "xxxx", "****", "…", "12345", "<your key>", "<key>", "{{API_KEY}}", "[key]", "$DECART_API_KEY",
+        "YOUR_API_KEY",
+        "your-api-key", "dct_your_key_here",
+    ])
+    func placeholdersAreNoKeys(_ text: String) throws {
+        let key = try APIKey(text)
+        for base in [ServiceURL.defaultBase, "wss://API.Decart.AI:8443/x"] {
+            do {
+                try ServiceURL(base: base).check(key)
+                Issue.record("\(base) would be sent a placeholder")
+            } catch {
+                #expect(error.code == .invalidAPIKey && (text.count < 4 || !error.message.contains(text)))
+            }
+        }
+        // Others decide on their keys themselves.
+        for base in ["ws://127.0.0.1:9001", "wss://decart.ai.example"] {
+            try ServiceURL(base: base).check(key)
+        }
+    }
+
+    @Test(arguments: ["dct_a=b", "eyJh.eyJ_.c==", "ek_1", "dct-abc", "k\u{e9}y", "keykeykey", "a.b"])
+    func keysAreNoPlaceholders(_ text: String) throws {
+        try ServiceURL(base: ServiceURL.defaultBase).check(APIKey(text))
     }
 
     @Test(arguments: ["dct_a=b", "eyJh.eyJ_.c==", "\"", "=x", "KEY=", "k_\"a"])

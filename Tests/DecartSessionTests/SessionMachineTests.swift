@@ -68,6 +68,33 @@ struct SessionMachineTests {
         #expect(driver.sent() == [.text("Lego World")])
     }
 
+    @Test func aServerThatSaysNothingIsNamedSoon() throws {
+        var driver = try MachineDriver(at: .open)
+        driver.wait(.milliseconds(4999))
+        #expect(driver.warnings().isEmpty)
+        driver.wait(.milliseconds(1))
+        #expect(driver.warnings().map(\.code) == [.connectionTimeout])
+        #expect(driver.warnings().first?.message.contains("sent no message for 5 s") == true)
+        // The attempt goes on.
+        #expect(driver.opens() == 1)
+        driver.acknowledgeAll()
+        #expect(driver.startsMedia())
+        driver.wait(.seconds(10))
+        #expect(driver.warnings().count == 1)
+    }
+
+    @Test(arguments: ["status", "malformed", "viewer"])
+    func aServerThatSaysAnythingIsNotNamed(case name: String) throws {
+        var driver = try MachineDriver(at: .open) { $0.isViewer = name == "viewer" }
+        switch name {
+        case "status": driver.server(.status("Service starting"))
+        case "malformed": driver.handle(.channelMalformed(driver.attempt, reason: "no JSON"))
+        default: break
+        }
+        driver.wait(.seconds(10))
+        #expect(driver.warnings().isEmpty)
+    }
+
     @Test func olderServersSayReady() throws {
         var driver = try MachineDriver(at: .open)
         driver.server(.ready)

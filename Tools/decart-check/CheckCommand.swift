@@ -236,6 +236,7 @@ struct CheckCommand: Command {
                         + DecartModel.currentNames.joined(separator: ", ") + ".")
             }
             configuration.key = try key()
+            if let key = configuration.key { try configuration.base.check(key) }
             configuration.isInsecure = insecure
             configuration.limit = .milliseconds(Int(timeout * 1000))
             if let caFile {

@@ -30,6 +30,10 @@ struct CapturePlan: Sendable {
     var remedy: String {
         switch kind {
         case .testPattern(_?), .description(_, _?): " Check capture-caps."
+        case .description(let text, nil) where text.hasPrefix("/dev/"):
+            " Set device=\(text.printable(limit: 100)) for that camera."
+        case .description(let text, _) where !text.contains(" "):
+            " Give elements, as source='filesrc location=clip.mp4 ! decodebin'."
         default: ""
         }
     }

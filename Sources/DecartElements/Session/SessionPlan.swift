@@ -67,6 +67,8 @@ extension SessionPlan {
             route = try Self.route(settings.network, network.endpoint)
             fetcher = try Self.fetcher(settings.service, trust, route)
             key = try Self.key(settings.service, isRequired: !hasKeyHandler && fetcher == nil)
+            // Without a dial there is nothing to refuse.
+            if let key, settings.session.autoConnect { try base.check(key) }
             let asked = try Self.content(settings)
             let content = subscribeToken == nil ? asked : SessionContent()
             configuration = SessionConfiguration(

@@ -19,7 +19,8 @@ extension DecartTransform {
         guard watch.isDue(isUnlinked: audio.isUnlinked) else { return }
         let text =
             "Nothing is linked to audio_src, so the returned audio is dropped, and a branch that waits for it never ends. "
-            + "Put audioconvert behind audio_src; set publish-audio=false if no audio is wanted."
+            + "Put audioconvert behind audio_src, and an encoder in front of a muxer; set publish-audio=false if no "
+            + "audio is wanted."
         LogCategories.media(.warning, handle.unowned, text)
         handle.unowned.postWarning(ElementProblem(.coreNegotiation, text))
     }

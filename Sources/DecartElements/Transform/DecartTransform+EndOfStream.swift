@@ -105,6 +105,8 @@ extension DecartTransform {
             var outcome = run.outcome
             outcome.hasInput = frames.sent > run.framesBefore.sent
             outcome.hasOutput = frames.received > run.framesBefore.received
+            // Of audio without video a warning has told.
+            outcome.hasEnded = !run.isEndedByApplication && !run.hasWarnedOfAudio
             outcome.isConnected = snapshot.state.isConnected
             outcome.isQueued = snapshot.queue != nil
             outcome.wantsOutput =

@@ -197,7 +197,7 @@ final class DecartTransform: ElementImplementation {
                 if buffer.size == 0, buffer.isGap { return .drop }
                 switch memory.isInUse ? nil : input.fault(of: buffer) {
                 case .noCaps:
-                    self.handle.unowned.postError(.noCaps(on: own.name, medium: "video"))
+                    self.failInput(.noCaps(on: own.name, medium: "video"))
                     return .refuse(.notNegotiated)
                 case .short(let bytes, let needed):
                     self.dropIncompleteFrame(bytes, needed)
@@ -235,9 +235,15 @@ final class DecartTransform: ElementImplementation {
             return true
         } catch {
             let code: ElementProblem.Code = error.code == .badCaps ? .streamFormat : .coreMissingPlugin
-            handle.unowned.postError(ElementProblem(code, "\(error.message.capitalizedFirst)."))
+            failInput(ElementProblem(code, "\(error.message.capitalizedFirst)."))
             return false
         }
+    }
+
+    /// The EOS that follows needs no error of its own.
+    private func failInput(_ problem: ElementProblem) {
+        state.withLock { $0.run?.outcome.hasFailed = true }
+        handle.unowned.postError(problem)
     }
 
     /// Counts a frame that is smaller than its caps, and posts one warning a minute at most.

@@ -20,9 +20,20 @@ struct RunOutcome: Sendable {
     /// False for a viewer, in standby, and while the application does not connect or sends no video.
     var wantsOutput = true
 
+    /// The input has ended by itself, not by an EOS that the application sent to the element, and no warning has told why.
+    var hasEnded = true
+
     /// The problem to post when the input has ended; nil: none.
     func problem(sessionID: String?) -> ElementProblem? {
-        guard wantsOutput, hasInput, !hasOutput, !hasFailed, !isDisconnected else { return nil }
+        guard wantsOutput, !hasOutput, !hasFailed, !isDisconnected else { return nil }
+        guard hasInput else {
+            // Parsers and decoders end without an error if they find nothing that they know.
+            guard hasEnded else { return nil }
+            return ElementProblem(
+                .streamFailed,
+                "The input ended without a frame. Check the file or source, and that the elements in front of the pad sink "
+                    + "are for its format; decodebin finds them.")
+        }
         let text = "The input ended before a transformed frame came"
         guard let cause else {
             guard !isQueued else {

@@ -32,21 +32,40 @@ package struct APIKey: Sendable, Equatable, Hashable {
                 .invalidAPIKey, "The API key contains a control character or is longer than 4096 bytes.")
         }
         let name = trimmed.prefix { $0 != "=" }
-        let isAssignment =
-            name.count < trimmed.count && name.contains("_")
+        let isVariable =
+            name.contains("_")
             && name.trimmingPrefix("export ").allSatisfy {
                 $0 == "_" || $0.isASCII && ($0.isUppercase || $0.isNumber)
             }
-        guard !isAssignment else {
+        // gst-launch-1.0 reads `api-key= prompt=Noir`, with a variable that is not set, so. Base64 ends with =.
+        let isProperty =
+            name.count > 3 && name.allSatisfy { $0 == "-" || $0.isASCII && $0.isLowercase }
+            && trimmed.dropFirst(name.count).contains { $0 != "=" }
+        guard name.count == trimmed.count || !isVariable && !isProperty else {
             throw ProtocolError(
                 .invalidAPIKey,
-                "The API key begins with the name of a variable and =, as a line of an environment file does. Give the key "
-                    + "alone.")
+                "The API key is NAME=VALUE: a line of an environment file, or the property that follows an empty one. Give the "
+                    + "key alone.")
         }
-        guard let first = trimmed.first, trimmed.count < 2 || first != trimmed.last || !"\"'".contains(first) else {
+        // Word processors and web pages make others of them.
+        let quotes = "\"'`\u{2018}\u{2019}\u{201A}\u{201C}\u{201D}\u{201E}\u{AB}\u{BB}"
+        guard let first = trimmed.first, let last = trimmed.last,
+            trimmed.count < 2 || !quotes.contains(first) || !quotes.contains(last)
+        else {
             throw ProtocolError(.invalidAPIKey, "The API key stands in quotes. Give the key alone.")
         }
         secret = Secret(trimmed)
+    }
+
+    /// What stands for a key in an example: `...`, `<your key>`, `$DECART_API_KEY`, `YOUR_API_KEY`, or the `x` that does for
+    /// the stand-in.
+    var isPlaceholder: Bool {
+        let text = secret.reveal().lowercased()
+        guard let first = text.first, text.contains(where: { $0 != first }), text.contains(where: \.isLetter) else {
+            return true
+        }
+        // Keys are random and longer.
+        return "<{[$%".contains(first) || text.utf8.count <= 40 && text.contains("your") && text.contains("key")
     }
 
     /// The key itself, for the request only.

@@ -55,6 +55,15 @@ package struct ServiceURL: Sendable, Equatable {
         }
     }
 
+    /// Throws `INVALID_API_KEY` if Decart's own service, not a stand-in or a gateway, would be sent the placeholder of a key.
+    package func check(_ key: APIKey) throws(ProtocolError) {
+        guard http.host.lowercased().hasSuffix(".decart.ai"), key.isPlaceholder else { return }
+        throw ProtocolError(
+            .invalidAPIKey,
+            "The API key is the placeholder of an example. Set DECART_API_KEY to a key of platform.decart.ai; for the stand-in "
+                + "set base-url, or DECART_BASE_URL.")
+    }
+
     /// Makes the URL of a session's control channel.
     /// - Parameter options: further query items, such as `resolution`, not yet percent-encoded.
     package func stream(

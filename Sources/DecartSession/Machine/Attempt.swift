@@ -263,7 +263,8 @@ struct AttemptList: Sendable {
 extension TimerID {
     static func all(of id: AttemptID) -> [TimerID] {
         [
-            .opening(id), .statusTimeout(id), .initialAck(id), .roomInfo(id), .mediaConnect(id), .mediaClosed(id),
+            .opening(id), .statusTimeout(id), .firstMessage(id), .initialAck(id), .roomInfo(id), .mediaConnect(id),
+            .mediaClosed(id),
             .renegotiationAnswer(id), .mediaSample(id), .stable(id), .held(id), .recovery(id), .suspension(id),
             .takeover(id),
         ]

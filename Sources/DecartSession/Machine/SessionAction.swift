@@ -15,6 +15,8 @@ package enum TimerID: Sendable, Hashable {
     case opening(AttemptID)
     /// Limits the wait for the first message about the queue.
     case statusTimeout(AttemptID)
+    /// A channel that has opened and carries nothing.
+    case firstMessage(AttemptID)
     case initialAck(AttemptID)
     /// Limits the wait for a room.
     case roomInfo(AttemptID)

@@ -23,6 +23,9 @@ extension SessionError {
 
     static let openTimeout = timeout(
         "The service could not be reached in time. Check base-url and the network", stage: .connect)
+    static let silentService = timeout(
+        "The server has accepted the connection, but has sent no message for 5 s; the attempt goes on. Check that base-url is "
+            + "the address of the service", stage: .initialState)
     static let initialAckTimeout = timeout(
         "The service did not acknowledge the first prompt and image in time", stage: .initialState)
     static let roomTimeout = timeout(

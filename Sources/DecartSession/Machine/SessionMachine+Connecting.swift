@@ -13,6 +13,10 @@ extension SessionMachine {
         guard live(id, at: .opening) != nil else { return }
         attempts[id]?.opened(now, transport, upgrade)
         emit(.cancel(.opening(id)))
+        // A viewer's service may be silent until the session has something to show.
+        if !configuration.isViewer {
+            emit(.schedule(.firstMessage(id), after: RecoveryPlan.Session.firstMessageNotice))
+        }
         if let suspended, suspended.suspension?.isGone == false {
             // Packets pass, so those of the suspended attempt arrive now, or its service is gone.
             emit(.sampleMedia(suspended.id))

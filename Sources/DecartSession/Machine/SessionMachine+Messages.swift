@@ -4,6 +4,7 @@ import DecartProtocol
 extension SessionMachine {
     mutating func received(_ message: ServerMessage, _ id: AttemptID) {
         guard let attempt = live(id) else { return }
+        emit(.cancel(.firstMessage(id)))
         switch message {
         case .status(let text):
             switch ServiceStatus(statusText: text) {

@@ -13,6 +13,9 @@ extension SessionMachine {
             if live(id, at: .opening) != nil { attemptFailed(id, .openTimeout) }
         case .statusTimeout(let id):
             if live(id, at: .open)?.isQueued == false { beginInitialState(id) }
+        case .firstMessage(let id):
+            // Each limit on the way ends later, and its error cannot know that nothing has come.
+            if let attempt = live(id), attempt.step < .negotiating { report(.warning(.silentService)) }
         case .initialAck(let id):
             if let attempt = live(id), attempt.initialState != .accepted { attemptFailed(id, .initialAckTimeout) }
         case .roomInfo(let id):

@@ -105,7 +105,10 @@ package struct SessionMachine: Sendable {
             received(message, id)
         case .channelMalformed(let id, let reason):
             // A malformed message never ends the session.
-            if live(id) != nil { report(.note("Ignored: \(reason)")) }
+            if live(id) != nil {
+                emit(.cancel(.firstMessage(id)))
+                report(.note("Ignored: \(reason)"))
+            }
         case .channelClosed(let id, let code, let reason):
             channelGone(id) { attempt in
                 var error = attempt.causeOfEnd ?? .closed(code, reason, isConnected: attempt.step == .connected)

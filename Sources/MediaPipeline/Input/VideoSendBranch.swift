@@ -163,7 +163,10 @@ package final class VideoSendBranch: SendBranch, @unchecked Sendable {
             return try makeLayers(parameters)
         } catch {
             guard !settings.encoder.isEmpty else { throw error }
-            throw GStreamerError(error.code, "the property encoder cannot be used: \(error.message)")
+            // The text of a link names elements that are not the user's.
+            let need =
+                error.code == .linkFailed ? "; it must take raw video and give \(parameters.codec.encodingName)" : ""
+            throw GStreamerError(error.code, "the property encoder cannot be used: \(error.message)\(need)")
         }
     }
 

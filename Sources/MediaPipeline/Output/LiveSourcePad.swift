@@ -179,7 +179,7 @@ final class LiveSourcePad: Sendable {
         }
         // gst-launch-1.0 waits with a refused link for a pad that may come, because the element has a sometimes pad.
         let cause = flow == .notLinked ? "Nothing is linked to" : "Downstream does not accept the format of"
-        let sink = flow == .notLinked ? ", and a sink if there is none" : ""
+        let sink = flow == .notLinked ? ", correct caps that follow it, and add a sink if there is none" : ""
         element.unowned.postError(
             ElementProblem(
                 .coreNegotiation, "\(cause) '\(pad.name)'. Put \(remedy) behind the element\(sink).", debug: debug))

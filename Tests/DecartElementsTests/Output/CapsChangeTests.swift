@@ -105,7 +105,8 @@ extension ElementTests {
             try TransformPipeline.run(with: { try .init($0, downstream: downstream) }) { pipeline, _ in
                 pipeline.play()
                 let error = try #require(pipeline.waitForError())
-                let remedy = "Put videoconvert behind the element, and a sink if there is none."
+                let remedy =
+                    "Put videoconvert behind the element, correct caps that follow it, and add a sink if there is none."
                 #expect(error.text == "Nothing is linked to 'src'. \(remedy)")
                 #expect(error.domain == "gst-core-error-quark")
             }

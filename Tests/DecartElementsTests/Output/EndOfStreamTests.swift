@@ -69,6 +69,75 @@ extension ElementTests {
             }
         }
 
+        /// Parsers and decoders end without an error if nothing of what they get is theirs.
+        @Test(
+            .indifferentToTransport,
+            arguments: [
+                "videotestsrc num-buffers=0", "fakesrc num-buffers=1 sizetype=2 sizemax=20 filltype=2 ! pngdec",
+                "videotestsrc num-buffers=0 ! x264enc", "decartsrc",
+            ])
+        func anInputWithoutAFrameIsAnError(source: String) throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    source == "decartsrc"
+                        ? try TransformPipeline.camera(
+                            standIn, "source=\"videotestsrc num-buffers=0\"", prompt: "noir")
+                        : try TransformPipeline(standIn, prompt: "noir", source: source)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForMessage { $0.kind == .error } != nil)
+                    #expect(pipeline.wait { $0.isEnded })
+                    let errors = pipeline.takeProblems()
+                    #expect(errors.map(\.kind) == [.error])
+                    #expect(errors.first?.text.hasPrefix("The input ended without a frame") == true)
+                }
+            }
+        }
+
+        @Test(
+            .indifferentToTransport,
+            arguments: [
+                ("fallback=passthrough", 1), ("mute-video=true", 0), ("standby=true", 0), ("auto-connect=false", 0),
+            ])
+        func anInputWithoutAFrameMayBeWanted(property: String, warnings: Int) throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, property, prompt: "noir", source: "videotestsrc num-buffers=0")
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.wait { $0.isEnded })
+                    #expect(pipeline.takeProblems().map(\.kind) == Array(repeating: .warning, count: warnings))
+                }
+            }
+        }
+
+        @Test(.indifferentToTransport) func bytesWithoutCapsAreOneError() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, prompt: "noir", source: "fakesrc num-buffers=3 sizetype=2 sizemax=20")
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.wait { $0.isEnded })
+                    let own = pipeline.takeProblems().filter { $0.source == "t" }
+                    #expect(own.map(\.kind) == [.error] && own.first?.text.hasPrefix("Bytes without caps") == true)
+                }
+            }
+        }
+
+        /// The application that ends the element itself knows that nothing has come.
+        @Test(.indifferentToTransport) func anEndOfTheApplicationBeforeAFrameIsNoError() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, prompt: "noir", source: "appsrc format=time is-live=true")
+                ) { pipeline in
+                    pipeline.play()
+                    pipeline.transform.send(Event.eos())
+                    #expect(pipeline.wait { $0.isEnded })
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
         @Test(
             .indifferentToTransport,
             arguments: [("fallback=passthrough", 1), ("mute-video=true", 0), ("standby=true", 0)])

@@ -155,7 +155,8 @@ extension ElementTests {
             ("rtp-port-range=40000", "lower one first"), ("rtp-port-range=40001-40000", "lower one first"),
             ("rtp-port-range=0-9", "lower one first"), ("rtp-port-range=1-65536", "lower one first"),
             ("rtp-port-range=1-2-3", "lower one first"), ("local-address=fe80::1", "local-address"),
-            ("local-address=a/b", "local-address"), ("http-proxy=https://canary:canary@proxy:1", "http-proxy"),
+            ("local-address=a/b", "local-address"), ("local-address=300.1.2.3", "neither an address"),
+            ("http-proxy=https://canary:canary@proxy:1", "http-proxy"),
             ("http-proxy=http://canary:%canary@proxy", "http-proxy"), ("stun-server=nonsense", "-server"),
             ("turn-servers=<\"nonsense\">", "-server"),
         ]) func aBadPlaceInTheNetwork(properties: String, excerpt: String) throws {

@@ -163,7 +163,7 @@ MISTAKES = {
     "wrong description of an encoder": ("encoder", transform("encoder='x264enc foo=1'")),
     "wrong enum": ("property", transform("transport=foo")),
     "no such property": ("property", transform("promt=Lego")),
-    "codec that cannot be sent": ("link", transform(source="videotestsrc ! theoraenc")),
+    "codec that cannot be sent": ("format", transform(source="videotestsrc ! theoraenc")),
     "name of the element": ("misspelt", "gst-launch-1.0 videotestsrc ! decarttransfrom ! fakesink"),
     "plugin not found": ("plugin", "env GST_PLUGIN_SYSTEM_PATH_1_0=empty GST_PLUGIN_PATH=empty GST_REGISTRY=empty.bin gst-launch-1.0 decarttransform"),
     "prompt without quotes": ("word", transform("prompt=Lego World")),
@@ -188,6 +188,14 @@ MISTAKES = {
     "port in use": ("port-in-use", "decart-standin --port PORT"),
     "no such fault": ("fault", "decart-standin --fault nonsense"),
     "key of a fault": ("fault", "decart-standin --fault ack_none:nonsense=1"),
+    "ends without a frame": ("input", transform(source="filesrc location=text.png ! pngdec")),
+    "muxer of another codec": ("codec", transform(sink="x264enc ! webmmux ! fakesink")),
+    "no encoder": ("encoder-behind", transform(sink="videoconvert ! mp4mux ! fakesink")),
+    "parser of raw video": ("raw", transform(source="videotestsrc ! h264parse")),
+    "sink in the middle": ("order", transform(sink="fakesink ! videoconvert")),
+    "audio elements behind the video": ("medium", transform(sink="audioconvert ! fakesink")),
+    "source without elements": ("uri", "gst-launch-1.0 decartsrc source=/dev/video0 base-url=URL api-key=x prompt=a ! fakesink"),
+    "key of an example": ("no-key", transform("base-url=wss://api.decart.ai")),
     "http:// is a scheme": (None, transform("base-url=http://127.0.0.1:PORT")),
     "source that is not live": (None, transform(source="videotestsrc num-buffers=45")),
     "tee without queues": (None, transform(sink="tee name=t t. ! fakesink async=false t. ! fakesink async=false")),
@@ -198,10 +206,36 @@ MISTAKES = {
 }
 
 
+# Lines of other programs, and messages as they print them, with the cause that they name; None: nothing is known.
+PLACE = "Additional debug info:\nelement.c(1): start (): /GstPipeline:p/{}:\n"
+LINES = {
+    "Error received from element t: No API key: set the environment variable DECART_API_KEY.\n"
+    "Debugging information: INVALID_API_KEY in stage configuration": "no-key",
+    'Error received from element Some("/GstPipeline:p/GstFileSink:s") Could not open file "x/y" for writing.\n'
+    'Debugging information: Some("s.c(1): open (): /GstPipeline:p/GstFileSink:s:\\nsystem error: Read-only file system")': "permission",
+    "gst-core-error-quark: Bytes without caps come to the pad sink. Put decodebin in front of the element. (7)": "input",
+    '{"level": "error", "element": "s", "msg": "Connection refused", "debug": "s.c(1): f (): /GstPipeline:p/GstRtmp2Sink:s"}': "neighbour",
+    "0:00:01.8 25232 0x55683e4bae30 WARN filesrc gstfilesrc.c:553:gst_file_src_start:<f> error: No such file \"none.mp4\"": "file",
+    "Nov 30 05:20:11 host decart-exporter[8]: decart-exporter: error: --source, --options or --sink: no element \"rtspscr\"": "misspelt",
+    "Nov 30 05:20:11 host (python3)[8]: decart-graph.service: Failed at step CREDENTIALS spawning /usr/bin/python3: No such file": "unit-credential",
+    "2026-11-30T05:20:11.1Z stderr F decart-standin: command not found": "command",
+    "decart-1  | OSError: [Errno 98] Address already in use": "busy-port",
+    "docker: Error response from daemon: Bind for 0.0.0.0:9001 failed: port is already allocated.": "port-in-use",
+    "bash: line 2: !: command not found\nWARNING: erroneous pipeline: no element \"video\"": "shell",
+    "nofile.mp4: No such file or directory": "path",
+    "ERROR: from element /GstPipeline:p/GstPulseSrc:pulsesrc0: Failed to connect: Connection refused\n" + PLACE.format("GstPulseSrc:pulsesrc0"): "sound",
+    "ERROR: from element /GstPipeline:p/GstRtpH264Depay:d: No RTP format was negotiated.\n" + PLACE.format("GstRtpH264Depay:d") + "RTP caps\n"
+    "ERROR: from element /GstPipeline:p/GstUDPSrc:u: Internal data stream error.\n" + PLACE.format("GstUDPSrc:u")
+    + "streaming stopped, reason not-negotiated (-4)": "rtp-caps",
+    "Everything is in order.": None,
+    "ALSA lib pcm.c:1:(f) returned error: No such file or directory": None,
+}
+
+
 # Words of the message by cause; of some mistakes.
 REMEDIES = {
     "no-key": r"DECART_API_KEY", "no image": r"The file is 'none\.png'", "text as an image": r"The file is 'text\.png'",
-    "key": r"Check the key", "image for a model without": r"is not known to take reference images", "unlinked": r"Put videoconvert behind the element",
+    "key": r"Check the key", "image for a model without": r"is not known to take reference images", "unlinked": r"Put videoconvert behind the element, correct caps",
     "encoder": r"The property encoder cannot be used", "port-in-use": r"port \d+: Address already in use.*another --port",
     "no such encoder": r"nvh264enc \(package gstreamer1\.0-plugins-bad\)",
 }
@@ -361,6 +395,10 @@ def main():
     words, report = sys.argv[1:], Results("logs")
     stale = stale_texts()
     report("the sources have each text of explain_log.py", f"they do not have {stale}" if stale else "")
+    if not words:
+        wrong = {text: causes for text, cause in LINES.items()
+                 if (causes := [found for found, _, _ in explain_log.explain(text.splitlines())]) != ([cause] if cause else [])}
+        report("causes of lines of other programs", wrong and str(wrong))
     for name, why in check_mistakes([name for name in MISTAKES if not words or name in words]):
         report(name, why)
     if os.geteuid() != 0 or not shutil.which("nft") or not coturn.INSTALLED:

@@ -305,7 +305,10 @@ def main():
         parser.error(f"--source, --options or --sink: {error.message}")
     registry = CollectorRegistry()
     registry.register(Collector(graph.elements))
-    server = http.server.ThreadingHTTPServer((options.listen, options.port), make_handler(graph, registry))
+    try:
+        server = http.server.ThreadingHTTPServer((options.listen, options.port), make_handler(graph, registry))
+    except (OSError, OverflowError) as error:
+        parser.error(f"--listen or --port: {options.listen}:{options.port}: {getattr(error, 'strerror', None) or error}")
     threading.Thread(target=server.serve_forever, daemon=True).start()
     graph.play()
     print("http://{}:{}".format(*server.server_address), flush=True)
