@@ -45,6 +45,8 @@ package final class Mirror: VideoFilterImplementation {
         var size = (width: 0, height: 0)
         /// Flip of the frame in progress: a property may change between `changesFrames` and `transformed`.
         var flip = Flip.leftToRight
+        /// Of frames that lack bytes, once for the caps.
+        var hasWarned = false
 
         var nextFlip: Flip? {
             guard settings.isActive else { return nil }
@@ -82,7 +84,18 @@ package final class Mirror: VideoFilterImplementation {
         return result
     }
 
-    package func negotiated(_ video: VideoInfo) { state.withLock { $0.size = (video.width, video.height) } }
+    package func negotiated(_ video: VideoInfo) {
+        state.withLock { ($0.size, $0.hasWarned) = ((video.width, video.height), false) }
+    }
+
+    package func dropped(bytes: Int, needed: Int) {
+        guard state.withLock({ !exchange(&$0.hasWarned, with: true) }) else { return }
+        handle.unowned.postWarning(
+            ElementProblem(
+                .streamFormat,
+                "A buffer has \(bytes) bytes, but its caps need \(needed): such frames are dropped. Pad the rows, or add a "
+                    + "GstVideoMeta."))
+    }
 
     package func changesFrames() -> Bool {
         state.withLock { state in

@@ -23,6 +23,10 @@ func installVideoFilter(_ pointer: UnsafeMutableRawPointer) {
     installEvents(transform)
     transform.pointee.transform = { transform, input, output in
         guard let transform, let input, let output, let parent = parent(of: transform) else { return GST_FLOW_ERROR }
+        if let (bytes, needed) = shortage(of: input, transform) {
+            filterImplementation(of: transform)?.dropped(bytes: bytes, needed: needed)
+            return kit_flow_dropped()
+        }
         let inPlace = input == output || hasOwnSize(output, transform)
         let result =
             inPlace ? parent.transform_ip?(transform, output) : parent.transform?(transform, input, output)
@@ -133,6 +137,19 @@ private func frameSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform: T
     if let meta = gst_buffer_get_video_meta(buffer) { return (Int(meta.pointee.width), Int(meta.pointee.height)) }
     let info = videoInfo(of: transform)
     return (Int(info.width), Int(info.height))
+}
+
+/// The parent class would warn of each such frame as of a fault of GStreamer's, and pass it on.
+private func shortage(
+    of buffer: UnsafeMutablePointer<GstBuffer>, _ transform: Transform
+) -> (bytes: Int, needed: Int)? {
+    // From the bottom up: the first row is the last one in memory.
+    if let stride = gst_buffer_get_video_meta(buffer)?.pointee.stride,
+        [stride.0, stride.1, stride.2, stride.3].contains(where: { $0 < 0 })
+    {
+        return nil
+    }
+    return VideoInfo(videoInfo(of: transform)).shortage(of: Buffer(borrowing: buffer))
 }
 
 private func hasOwnSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform: Transform) -> Bool {

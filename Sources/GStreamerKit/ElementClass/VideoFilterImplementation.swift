@@ -10,8 +10,15 @@ public protocol VideoFilterImplementation: ElementImplementation {
     func transform(_ source: VideoFrameRef, into target: VideoFrameRef) -> Bool
     /// Called with the buffer of a changed frame, to adapt metas that depend on the image.
     func transformed(_ buffer: BufferRef, size: (width: Int, height: Int))
+    /// Called with the number of bytes of a frame that lacks some, and is dropped.
+    func dropped(bytes: Int, needed: Int)
     /// Called with a downstream event before it is forwarded.
     func downstream(_ event: Event)
     /// Returns the event to forward in place of an upstream event. Called on any thread.
     func upstream(_ event: Event) -> Event
+}
+
+extension VideoFilterImplementation {
+    /// Does nothing.
+    public func dropped(bytes: Int, needed: Int) {}
 }

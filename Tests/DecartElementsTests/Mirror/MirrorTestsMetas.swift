@@ -124,6 +124,17 @@ extension ElementTests {
             #expect(isMapped == nil)
         }
 
+        @Test func aShortFrameIsDropped() throws {
+            try MirrorHarness.run("decartmirror mode=on") { harness in
+                let frame = try RawFrame("I420", 34, 18)
+                try harness.set(frame)
+                let short = try frame.buffer()
+                gst_buffer_set_size(try RawFrame.pointer(short), 100)
+                #expect(harness.push(short) == nil)
+                #expect(try harness.push(frame.buffer()) != nil)
+            }
+        }
+
         /// A video meta that claims more memory than the buffer has costs its frame, never a crash of the host
         /// application.
         @Test(arguments: ["I420", "RGB", "P010_10LE"])
