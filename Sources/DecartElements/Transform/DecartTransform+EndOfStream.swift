@@ -106,7 +106,7 @@ extension DecartTransform {
             outcome.hasInput = frames.sent > run.framesBefore.sent
             outcome.hasOutput = frames.received > run.framesBefore.received
             // Of audio without video a warning has told.
-            outcome.hasEnded = !run.isEndedByApplication && !run.hasWarnedOfAudio
+            outcome.hasEnded = !run.input.isEndedByApplication && !run.input.hasWarnedOfAudio
             outcome.isConnected = snapshot.state.isConnected
             outcome.isQueued = snapshot.queue != nil
             outcome.wantsOutput =
