@@ -1,7 +1,7 @@
 // Decides which capture of `decartsrc` delivers, which one starts, and which ones go. `CameraSwitch` performs it. The
 // machine is a value: it knows no element, device or thread.
 
-/// What the machine knows of a capture. Two captures are equal if they are the same object.
+/// The part of a capture that the machine reads. Two captures are equal if they are the same object.
 package protocol CameraCapture: AnyObject, Equatable, Sendable {
     associatedtype Camera: Identifiable & Sendable where Camera.ID == String
     /// nil for a source that no other one can replace: a test pattern, a description, a camera on the network.

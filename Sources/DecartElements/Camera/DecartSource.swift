@@ -67,7 +67,7 @@ final class DecartSource: ElementImplementation, @unchecked Sendable {
         var branch: PreviewBranch? { if case .present(let branch) = self { branch } else { nil } }
     }
 
-    /// What gives audio to the transform's `audio_sink`.
+    /// The source of audio for the transform's `audio_sink`.
     enum AudioFeed: Sendable {
         case microphone(Microphone)
         /// A camera that answers offers, whose audio enters there.

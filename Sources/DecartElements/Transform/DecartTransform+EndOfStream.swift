@@ -105,7 +105,7 @@ extension DecartTransform {
             var outcome = run.outcome
             outcome.hasInput = frames.sent > run.framesBefore.sent
             outcome.hasOutput = frames.received > run.framesBefore.received
-            // Of audio without video a warning has told.
+            // Audio without video has had a warning already.
             outcome.hasEnded = !run.input.isEndedByApplication && !run.input.hasWarnedOfAudio
             outcome.isConnected = snapshot.state.isConnected
             outcome.isQueued = snapshot.queue != nil

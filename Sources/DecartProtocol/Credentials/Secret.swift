@@ -57,7 +57,7 @@ package struct APIKey: Sendable, Equatable, Hashable {
         secret = Secret(trimmed)
     }
 
-    /// What stands for a key in an example: `...`, `<your key>`, `$DECART_API_KEY`, `YOUR_API_KEY`, or the `x` that does for
+    /// A placeholder for a key in an example: `...`, `<your key>`, `$DECART_API_KEY`, `YOUR_API_KEY`, or the `x` that does for
     /// the stand-in.
     var isPlaceholder: Bool {
         let text = secret.reveal().lowercased()

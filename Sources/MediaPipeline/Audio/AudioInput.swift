@@ -27,7 +27,7 @@ package final class AudioInput: @unchecked Sendable {
     private let end = Pad(name: "audio_raw_out", direction: .sink)
     private let element: ElementHandle
 
-    /// What comes by the last caps.
+    /// The kind of audio that the last caps announce.
     private enum Kind: UInt8, AtomicRepresentable { case unknown, samples, packets }
     private let kind = Atomic(Kind.unknown)
     /// A stream has begun, and not ended.
