@@ -12,7 +12,7 @@ final class NetworkLoop: @unchecked Sendable {
     private let owner = Atomic<pthread_t>(0)
     private let pending = Mutex<[@Sendable () -> Void]>([])
     private let timers = NetworkTimers()
-    /// After media or timers, µs: they may do what GLib has to see, and this class does not know of.
+    /// Limits the time after media or timers until GLib looks at its sources, should one of them have changed unannounced, µs.
     private static let longestShortCut: Int = 50_000
 
     // MARK: The loop's own thread

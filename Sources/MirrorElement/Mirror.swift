@@ -45,7 +45,7 @@ package final class Mirror: VideoFilterImplementation {
         var size = (width: 0, height: 0)
         /// Flip of the frame in progress: a property may change between `changesFrames` and `transformed`.
         var flip = Flip.leftToRight
-        /// Of frames that lack bytes, once for the caps.
+        /// A frame lacked bytes: there is one warning for the caps.
         var hasWarned = false
 
         var nextFlip: Flip? {

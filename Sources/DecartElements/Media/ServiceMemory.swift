@@ -1,4 +1,4 @@
-// What sessions have learnt about services, for later sessions of the process.
+// Properties of services that one session has found, for later sessions of the process.
 import DecartProtocol
 import GStreamerKit
 import Signalling

@@ -112,7 +112,7 @@ struct TransformSettings: Sendable {
         }
     }
 
-    /// What the service is to make of the video.
+    /// The prompt and the image that the service gets.
     struct Content: Sendable {
         var prompt = ""
         var enrich = false
@@ -125,7 +125,7 @@ struct TransformSettings: Sendable {
         }
     }
 
-    /// What is sent of the input.
+    /// The kinds of media that are sent, and whether they are muted.
     struct Sending: Sendable {
         var muteVideo = false
         var standby = false

@@ -32,7 +32,7 @@ package final class AudioInput: @unchecked Sendable {
     private let kind = Atomic(Kind.unknown)
     /// A stream has begun, and not ended.
     private let hasBegun = Atomic(false)
-    /// Of raw audio. The channels of planar audio come one after the other, which takes a GstAudioMeta.
+    /// The layout of raw audio. The channels of planar audio come one after the other, which takes a GstAudioMeta.
     private var layout: (sampleBytes: Int, isPlanar: Bool) = (1, false)
     /// Limits warnings about buffers that cannot be read as the caps say.
     private var warnings = Throttle(.seconds(60))

@@ -32,7 +32,7 @@ package final class AudioPath: @unchecked Sendable {
         var isOutdated = false
     }
     private let entry = Mutex<Entry?>(nil)
-    /// Of the present entry; nil: there is none.
+    /// The present entry takes Opus packets; nil: there is no entry.
     private var entryTakesPackets: Bool?
 
     /// - Parameter isDiscontinuous: as in `AudioSendParameters`, for raw input.

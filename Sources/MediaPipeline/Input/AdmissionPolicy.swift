@@ -92,7 +92,7 @@ package struct AdmissionPolicy<Frame: Sendable>: Sendable {
 
     package enum Event: Sendable {
         case opened(PathID), closed(PathID)
-        /// What the CPU carries while a path is open; nil: all frames.
+        /// Frames a second that the CPU can encode while a path is open; nil: all frames.
         case carriedRate(Int?, PathID)
         case maximumRate(Int)
         case playing(Bool), withheld(Bool), encoded(Bool), flushing(Bool)
@@ -373,7 +373,7 @@ package struct AdmissionPolicy<Frame: Sendable>: Sendable {
     package mutating func countUntaken() { counters.dropClosed(hasSession: !open.isEmpty) }
 }
 
-/// What the driver of an `AdmissionPolicy` has to do for an event.
+/// The work of an `AdmissionPolicy`'s owner after an event.
 package struct AdmissionEffects: OptionSet, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
