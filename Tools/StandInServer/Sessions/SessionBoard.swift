@@ -26,6 +26,8 @@ final class SessionBoard: Sendable {
     }
 
     private let state = Mutex(State())
+    /// The number of observers, for `wake`.
+    private let storedObserverCount = Atomic(0)
     /// Number of ended sessions to keep, the latest ones.
     private static let endedLimit = 1024
 
@@ -60,8 +62,11 @@ final class SessionBoard: Sendable {
         changeEntry(number) { ($0.record, $0.painter) = ($0.current, painter) }
     }
 
-    /// Wakes waiting threads after a count outside the board has changed.
+    /// Calls the observers after a count outside the board has changed. Called at each frame of every session, so that it
+    /// takes no lock for nobody: with more threads than cores, each would wait for all the others in turn.
     func wake() {
+        // One that is added meanwhile reads the new count.
+        guard storedObserverCount.load(ordering: .sequentiallyConsistent) > 0 else { return }
         change { _ in }
     }
 
@@ -86,15 +91,19 @@ final class SessionBoard: Sendable {
         state.withLock { state in
             state.nextObserver += 1
             state.observers[state.nextObserver] = body
+            storedObserverCount.add(1, ordering: .sequentiallyConsistent)
             return state.nextObserver
         }
     }
 
     func removeObserver(_ number: Int) {
-        state.withLock { _ = $0.observers.removeValue(forKey: number) }
+        state.withLock { state in
+            guard state.observers.removeValue(forKey: number) != nil else { return }
+            storedObserverCount.subtract(1, ordering: .sequentiallyConsistent)
+        }
     }
 
-    var observerCount: Int { state.withLock(\.observers.count) }
+    var observerCount: Int { storedObserverCount.load(ordering: .relaxed) }
 
     /// Blocks the calling thread until the condition holds or the timeout expires; checks it after every change.
     func wait(timeout: DispatchTimeInterval, until condition: ([SessionRecord]) -> Bool) -> Bool {
