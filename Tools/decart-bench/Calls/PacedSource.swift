@@ -26,6 +26,12 @@ final class PacedSource: @unchecked Sendable {
             if event.isForceKeyUnit { self?.keyFrameIsWanted.store(true, ordering: .relaxed) }
             return .handled(true)
         }
+        // Without this answer, the element would wait for the time of each frame once more.
+        pad.setQueryFunction { query in
+            guard query.kind == .latency else { return .forward }
+            query.answerLatency(live: true, minimum: 0, maximum: nil)
+            return .answered
+        }
     }
 
     /// Call after linking the pad. Frames flow once the pipeline has a clock.
