@@ -45,9 +45,6 @@ package struct RoomConfiguration: Sendable, Equatable {
     }
 
     package init(width: Int, height: Int, bitrate: Int, codec: VideoCodec) {
-        self.width = width
-        self.height = height
-        self.bitrate = bitrate
-        self.codec = codec
+        (self.width, self.height, self.bitrate, self.codec) = (width, height, bitrate, codec)
     }
 }

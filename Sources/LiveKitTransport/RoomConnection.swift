@@ -1,7 +1,7 @@
 // One stay in a LiveKit room: the WebSocket, the peer connections, and the `RoomMachine` that directs them. It knows no
 // element, encoder or decoder: its owner puts the bins of the peer connections into a pipeline.
 //
-// Everything runs on the scheduler's serial queue, including `onEvent`.
+// Everything runs on the scheduler's serial queue, including `onEvent` except for `bitrateTarget`.
 package import DecartProtocol
 package import DecartSession
 import EventLoopThreads
@@ -11,7 +11,6 @@ package import Log
 import Recovery
 package import RTP
 package import Signalling
-import Synchronization
 package import WebRTCTransport
 
 package struct RoomConnectionConfiguration: Sendable {
@@ -48,6 +47,7 @@ package enum RoomConnectionEvent: Sendable {
     /// when they change.
     case subscribed
     case connected(ice: Duration?, dtls: Duration?)
+    /// Comes on the network thread.
     case bitrateTarget(BitrateTarget)
     /// The room mutes exactly these kinds of our tracks.
     case muted(Set<MediaKind>)
@@ -59,37 +59,33 @@ package enum RoomConnectionEvent: Sendable {
 
 // @unchecked: after init, accessed only on the scheduler's queue.
 package final class RoomConnection: @unchecked Sendable {
-    private let configuration: RoomConnectionConfiguration
+    private(set) var configuration: RoomConnectionConfiguration
     /// The URL of this room, or of the region where it was resumed.
     private var base: String
     private var nextBase: String
     private var url: ServiceURL
     private let scheduler: any SessionScheduler
     private let onEvent: @Sendable (RoomConnectionEvent) -> Void
-    private var machine: RoomMachine
+    private(set) var machine: RoomMachine
     private var channel: WebSocketChannel?
     /// Distinguishes events of the present signalling connection from late ones of a former one.
     private var channelVersion = 0
-    private var hasOpened = false
-    /// Distinguishes events of present peer connections from those of a dropped one.
-    private var peerVersion = 0
-    /// One network thread for both connections.
+    /// One network thread for all connections.
     private var place: NetworkThreads.Place?
-    private var publisher: PeerConnection?
-    private var subscriber: PeerConnection?
+    /// The last one receives.
+    private var peers: [(target: LiveKitSignalTarget, connection: PeerConnection)] = []
     /// Makes our offers.
-    private var offerer: PeerConnection? { machine.usesOneConnection ? subscriber : publisher }
+    private var offerer: PeerConnection? { peers.first { $0.target == .publisher }?.connection }
+    var receiver: PeerConnection? { peers.last?.connection }
     /// True once the owner has got the peer connections: it then takes their bins down.
     private var ownerHasPeers = false
-    /// The codec of our offers.
-    private var codec: VideoCodec
     /// The one connection has an m-line to receive audio on.
     private var receivesAudio = false
     /// True once an answer to our offer was applied.
     private var isPublished = false
     private let timers: MachineTimers<RoomTimer>
     private var isStopped = false
-    private var early: EarlyConnection?
+    private static let maximumServers = 16
     /// Start of joining the room.
     private var openedAt = ContinuousClock.Instant.now
 
@@ -103,8 +99,7 @@ package final class RoomConnection: @unchecked Sendable {
         self.configuration = configuration
         (self.scheduler, timers) = (scheduler, MachineTimers(scheduler))
         self.onEvent = onEvent
-        (base, nextBase, early) = (url, url, configuration.channel.early)
-        codec = configuration.room.codec
+        (base, nextBase) = (url, url)
         do throws(ProtocolError) {
             self.url = try RoomURL.make(url, token: token, allowsInsecure: configuration.allowsInsecure)
         } catch {
@@ -112,7 +107,7 @@ package final class RoomConnection: @unchecked Sendable {
                 .server, "The service sent an unusable room URL or token: \(error.message)", stage: .media)
         }
         var room = configuration.room
-        room.prefersOneConnection = room.prefersOneConnection && !OlderRoomServers.shared.contains(self.url)
+        room.prefersOneConnection = room.prefersOneConnection && !TwoConnections.areUsed(at: self.url)
         machine = RoomMachine(configuration: room, token: token)
     }
 
@@ -121,10 +116,7 @@ package final class RoomConnection: @unchecked Sendable {
     /// Reports the loss of each path that uses another address of this host.
     package func networkChanged(_ addresses: Set<String>) {
         guard !isStopped else { return }
-        let paths = [
-            (LiveKitSignalTarget.publisher, offerer), (.subscriber, machine.usesOneConnection ? nil : subscriber),
-        ]
-        for (target, peer) in paths where peer?.hasLostItsAddress(among: addresses) == true {
+        for (target, peer) in peers where peer.hasLostItsAddress(among: addresses) {
             handle(.peer(.pathLost(target)))
         }
     }
@@ -134,46 +126,39 @@ package final class RoomConnection: @unchecked Sendable {
     /// The room carries the trailers of our frames; known with `published`.
     package var carriesTrailers: Bool { machine.carriesTrailers }
 
-    private func connect(_ request: LiveKitJoinRequest = .init()) {
-        // Cannot fail: `init` parsed the same base URL.
-        if let url = try? makeURL(base, request) { self.url = url }
-        openedAt = .now
-        configuration.logger.info("joins the room at \(url.host)")
-        openChannel(timeout: configuration.openTimeout, over: early.take())
-    }
-
-    private func resume(_ request: LiveKitJoinRequest, at region: String) {
+    /// Opens a signalling connection at this URL of the room, to join it or to resume the stay.
+    private func dial(_ request: LiveKitJoinRequest, at base: String) {
         do throws(ProtocolError) {
-            let url = try makeURL(region, request)
+            let url = try RoomURL.make(
+                base, token: machine.token, allowsInsecure: configuration.allowsInsecure,
+                takesTrailers: configuration.room.usesTrailers, for: request,
+                usesOneConnection: machine.usesOneConnection)
             guard url.isSecure || !self.url.isSecure else {
                 throw ProtocolError(.server, "The room moves to an unencrypted URL.")
             }
-            (self.url, nextBase) = (url, region)
+            (self.url, nextBase) = (url, base)
         } catch {
             let error = SessionError(.server, "The room moves to an unusable URL: \(error.message)", stage: .media)
             return scheduler.async { [weak self] in self?.handle(.signalling(.failed(error))) }
         }
-        configuration.logger.debug("opens the signalling connection again at \(url.host)")
-        openChannel(timeout: min(configuration.openTimeout, RecoveryPlan.Room.openTimeout))
-    }
-
-    private func makeURL(_ base: String, _ request: LiveKitJoinRequest) throws(ProtocolError) -> ServiceURL {
-        try RoomURL.make(
-            base, token: machine.token, allowsInsecure: configuration.allowsInsecure,
-            takesTrailers: configuration.room.usesTrailers, for: request, usesOneConnection: machine.usesOneConnection)
-    }
-
-    private func openChannel(timeout: Duration, over early: EarlyConnection? = nil) {
-        var socket = configuration.channel
-        socket.early = early
+        var timeout = configuration.openTimeout
+        if request.reconnect {
+            timeout = min(timeout, RecoveryPlan.Room.openTimeout)
+            configuration.logger.debug("opens the signalling connection again at \(url.host)")
+        } else {
+            openedAt = .now
+            configuration.logger.info("joins the room at \(url.host)")
+        }
         channelVersion += 1
         let version = channelVersion
-        let channel = WebSocketChannel(url: url, configuration: socket) { [weak self, scheduler] event in
+        let channel = WebSocketChannel(url: url, configuration: configuration.channel) { [weak self, scheduler] event in
             scheduler.async { [weak self] in
                 guard let self, version == self.channelVersion else { return }
                 self.signalling(event)
             }
         }
+        // The first channel takes it.
+        configuration.channel.early = nil
         self.channel = channel
         channel.open(timeout: timeout)
     }
@@ -187,17 +172,14 @@ package final class RoomConnection: @unchecked Sendable {
     }
 
     private func dropPeers() {
-        publisher?.close()
-        subscriber?.close()
-        if !ownerHasPeers { subscriber?.dismantle() }
-        (publisher, subscriber) = (nil, nil)
+        for (_, peer) in exchange(&peers, with: []) {
+            peer.close()
+            if !ownerHasPeers { peer.dismantle() }
+        }
     }
 
     /// Sets the media to publish from now on, or once the room is joined.
-    package func publish(_ desired: DesiredMedia) {
-        handle(.request(.desired(desired)))
-        setSubscriberMedia()
-    }
+    package func publish(_ desired: DesiredMedia) { handle(.request(.desired(desired))) }
 
     /// Mutes exactly these kinds of our tracks, which stay published; the owner stops their media.
     /// - Parameter endsRoomMute: lifts the room's own mute too.
@@ -209,16 +191,11 @@ package final class RoomConnection: @unchecked Sendable {
     package func recover() { handle(.request(.recover)) }
 
     /// The service does not see our media: judges the publisher's path at once.
-    package func suspectPath() { publisher?.suspectPath() }
-
-    private func setSubscriberMedia() {
-        if machine.usesOneConnection { return }
-        subscriber?.setMedia(video: .recvonly, audio: machine.desired.audio ? .recvonly : nil)
-    }
+    package func suspectPath() { offerer?.suspectPath() }
 
     // MARK: Events
 
-    private func handle(_ event: RoomEvent) {
+    func handle(_ event: RoomEvent) {
         for action in machine.handle(event, now: scheduler.now, jitter: .random(in: 0...1)) {
             log(action)
             perform(action)
@@ -228,11 +205,8 @@ package final class RoomConnection: @unchecked Sendable {
     private func signalling(_ event: SignallingEvent) {
         switch event {
         case .opened:
-            hasOpened = true
             // A server that refuses to let us join with one connection may as well refuse the room.
-            if configuration.room.prefersOneConnection, !machine.usesOneConnection {
-                OlderRoomServers.shared.insert(url)
-            }
+            if configuration.room.prefersOneConnection, !machine.usesOneConnection { TwoConnections.remember(url) }
             handle(.signalling(.opened))
         case .text: break
         case .binary(let bytes):
@@ -255,24 +229,21 @@ package final class RoomConnection: @unchecked Sendable {
     }
 
     private func learn(_ response: LiveKitSignalResponse) {
-        guard let redactor = configuration.redactor else { return }
         let texts: [String] =
             switch response.message {
-            case .join(let join): join.iceServers.prefix(RoomMachine.maximumServers).map(\.credential)
-            case .reconnect(let answer): answer.iceServers.prefix(RoomMachine.maximumServers).map(\.credential)
+            case .join(let join): join.iceServers.prefix(Self.maximumServers).map(\.credential)
+            case .reconnect(let answer): answer.iceServers.prefix(Self.maximumServers).map(\.credential)
             case .refreshToken(let token): [token]
             case .roomMoved(let moved): [moved.token]
             default: []
             }
-        for text in texts { redactor.add(text) }
+        for text in texts { configuration.redactor?.add(text) }
     }
 
     /// Asks the server for the reason if it refused to let us join without giving one. A resume is not delayed by that.
     /// - Returns: false if there is nothing to ask for; else `failed` follows.
     private func asksForReason(of error: SessionError) -> Bool {
-        guard !hasOpened, error.httpStatus ?? 0 >= 400, error.refusal == nil,
-            !machine.fallsBack(after: error)
-        else { return false }
+        guard machine.isRefused(with: error), error.refusal == nil else { return false }
         let socket = configuration.channel
         let server = HTTPConfiguration(trust: socket.trust, route: socket.route, userAgent: socket.userAgent)
         RoomValidation.reason(refusing: url, refusesLocal: socket.refusesLocal, configuration: server) {
@@ -292,8 +263,7 @@ package final class RoomConnection: @unchecked Sendable {
         var error = error
         error.stage = .media
         guard let status = error.httpStatus else { return error }
-        error.isPermanent = false
-        error.code = .server
+        (error.isPermanent, error.code) = (false, .server)
         let what = status == 401 || status == 403 ? "its token" : "the connection"
         let details = error.refusal.map { ": \($0)" } ?? ""
         error.message = "The room at \(url.host) rejected \(what) (HTTP \(status)\(details))."
@@ -302,9 +272,7 @@ package final class RoomConnection: @unchecked Sendable {
 
     // MARK: Log
 
-    private var elapsed: String {
-        "\(Int((ContinuousClock.now - openedAt) / .milliseconds(1))) ms"
-    }
+    private var elapsed: String { "\(Int((ContinuousClock.now - openedAt) / .milliseconds(1))) ms" }
 
     private func log(_ response: LiveKitSignalResponse) {
         let logger = configuration.logger
@@ -329,25 +297,27 @@ package final class RoomConnection: @unchecked Sendable {
         case .reportLost(let error): logger.info("lost after \(elapsed): \(error.description)")
         case .report(.closedByPeer(let error)): logger.info("failed after \(elapsed): \(error.description)")
         case .reportMuted(let kinds): logger.info("the room mutes \(kinds.isEmpty ? "nothing" : kinds.listed)")
+        case .useCodec(let codec): logger.info("the room wants \(codec.encodingName)")
+        case .dropPeer: logger.info("the room's server does not take one connection, so there will be two")
         case .note(let text): logger.warning(text)
         default: break
         }
     }
 
-    private func peer(_ target: LiveKitSignalTarget, _ version: Int, _ event: PeerConnectionEvent) {
-        guard !isStopped, version == peerVersion else { return }
+    private func peer(_ target: LiveKitSignalTarget, _ event: PeerConnectionEvent) {
         switch event {
         case .localCandidate(let candidate): handle(.peer(.candidateFound(CandidateMessage(candidate), target)))
-        case .gatheringComplete: handle(.peer(.candidateFound(nil, target)))
         case .relaysMissing: emit(.media(.relaysMissing))
         case .stateChanged(.connected): handle(.peer(.peerConnected(target)))
         case .stateChanged(.failed(.closedByPeer)): handle(.peer(.peerClosed))
         case .stateChanged(.failed(let error)): handle(.peer(.peerFailed(SessionError(error))))
-        case .bitrateTarget(let target): emit(.bitrateTarget(target))
         case .disconnected: handle(.peer(.pathLost(target)))
         case .reconnected: handle(.peer(.pathRestored(target)))
         case .iceRestarted(succeeded: true): handle(.peer(.iceRestarted(target)))
-        case .iceConnected, .iceRestarted, .stateChanged, .codecArrived, .streamArrived: break
+        // LiveKit marks the end of candidates with `final`, which we do not send.
+        case .gatheringComplete, .bitrateTarget, .iceConnected, .iceRestarted, .stateChanged, .codecArrived,
+            .streamArrived:
+            break
         }
     }
 
@@ -360,42 +330,29 @@ package final class RoomConnection: @unchecked Sendable {
             channel?.close()
             channel = nil
             channelVersion += 1
-        case .connect: connect()
-        case .join(let request): connect(request)
-        case .makePeer: makePeer()
+        case .join(let request): dial(request, at: base)
+        case .resume(let request, let url): dial(request, at: url ?? base)
+        case .makePeer: attempt { () throws(PeerConnectionError) in try makePeers([(.publisher, bothDirections)]) }
         case .useServers(let servers, let relayOnly): useServers(servers, relayOnly: relayOnly)
-        case .dropPeer:
-            peerVersion += 1
-            configuration.logger.info("the room's server does not take one connection, so there will be two")
-            dropPeers()
+        case .dropPeer: dropPeers()
         case .addReceivers(let counts):
             receivesAudio = receivesAudio || counts[.audio] ?? 0 > 0
             offerer?.addReceivers(counts)
-        case .resume(let request, let url): resume(request, at: url ?? base)
-        case .makePeers(let servers, let relayOnly): makePeers(servers, relayOnly: relayOnly)
-        case .setFillerTrailer(let bytes): subscriber?.setFillerTrailer(bytes)
+        case .setFillerTrailer(let bytes): receiver?.setFillerTrailer(bytes)
         case .want(let rids): emit(.wanted(rids))
-        case .useCodec(let codec):
-            self.codec = codec
-            configuration.logger.info("the room wants \(codec.encodingName)")
         case .makeOffer(let kinds): makeOffer(kinds)
-        case .setServers(let servers, let relayOnly):
-            let list = iceServers(with: servers)
-            let policy = relayOnly ? .relay : configuration.peer.iceTransportPolicy
-            publisher?.setServers(list, policy: policy)
-            subscriber?.setServers(list, policy: policy)
         case .restartICE(let kinds): makeOffer(kinds, restartsICE: true)
         case .rollbackOffer: offerer?.rollbackOffer()
         case .applyAnswer(let sdp): applyAnswer(sdp)
         case .makeAnswer(let offer, let id): answer(offer, id)
         case .applyCandidate(let candidate, let target):
-            let peer = target == .subscriber ? subscriber : offerer
+            let peer = target == .subscriber ? receiver : offerer
             peer?.addRemoteCandidate(candidate.map(ICECandidate.init))
         case .schedule(let timer, let delay):
             timers.schedule(timer, after: delay) { [weak self] in self?.handle(.timerFired(timer)) }
         case .cancel(let timer): timers.cancel(timer)
         case .reportConnected:
-            let times = (publisher ?? subscriber)?.statistics()
+            let times = peers.first?.connection.statistics()
             emit(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
         case .reportMuted(let kinds): emit(.muted(kinds))
         case .reportResumed:
@@ -403,30 +360,29 @@ package final class RoomConnection: @unchecked Sendable {
             emit(.media(.recovered))
         case .report(let event): emit(.media(event))
         case .reportLost(let error): emit(.media(.lost(error, again: .room(url: base, token: machine.token))))
-        case .note: break
+        case .useCodec, .note: break
         }
     }
 
     private func makeOffer(_ kinds: Set<MediaKind>, restartsICE: Bool = false) {
-        attempt { [offerer] () throws(PeerConnectionError) in
-            guard let offerer else { return }
-            // On one connection a kind has one RTP session, which the first description configures: it then has the m-line
-            // that may send later.
-            let maySend = self.machine.usesOneConnection && self.configuration.room.publishes
-            offerer.setMedia(
-                video: kinds.contains(.video) ? .sendonly : maySend ? .inactive : nil,
-                audio: kinds.contains(.audio) ? .sendonly : maySend && self.receivesAudio ? .inactive : nil,
-                codec: self.codec)
-            let reason = restartsICE ? "the room is resumed" : nil
-            self.handle(.peer(.offerMade(sdp: try offerer.createOffer(restartsICE: restartsICE, reason: reason))))
+        guard let offerer else { return }
+        // On one connection a kind has one RTP session, which the first description configures: it then has the m-line
+        // that may send later.
+        let maySend = machine.usesOneConnection && configuration.room.publishes
+        offerer.setMedia(
+            video: kinds.contains(.video) ? .sendonly : maySend ? .inactive : nil,
+            audio: kinds.contains(.audio) ? .sendonly : maySend && receivesAudio ? .inactive : nil,
+            codec: machine.codec)
+        let reason = restartsICE ? "the room is resumed" : nil
+        attempt { () throws(PeerConnectionError) in
+            handle(.peer(.offerMade(sdp: try offerer.createOffer(restartsICE: restartsICE, reason: reason))))
         }
     }
 
     private func applyAnswer(_ sdp: String) {
         guard let offerer else { return }
         do throws(PeerConnectionError) {
-            let machine = machine
-            try offerer.setAnswer(sdp) { machine.isWanted(msid: $0) }
+            try offerer.setAnswer(sdp, wants: machine.isWanted)
         } catch {
             guard isPublished else {
                 return handle(.peer(error.code == .rejected ? .videoRejected : .peerFailed(SessionError(error))))
@@ -440,7 +396,7 @@ package final class RoomConnection: @unchecked Sendable {
     }
 
     private func reportNegotiated() {
-        if publisher != nil { emit(.published(sid: machine.trackSID)) }
+        if configuration.room.publishes { emit(.published(sid: machine.trackSID)) }
         if machine.usesOneConnection { emit(.subscribed) }
     }
 
@@ -452,87 +408,61 @@ package final class RoomConnection: @unchecked Sendable {
         return peer
     }
 
-    /// The connection for both directions.
-    private func makePeer() {
-        attempt { () throws(PeerConnectionError) in
-            var peer = self.publishing(self.configuration.peer)
-            let room = self.configuration.room
-            if !room.publishes { peer.direction = nil }
-            (peer.offersEachDirection, peer.awaitsServers) = (true, true)
-            peer.alternatives = room.encodable.filter { $0 != self.codec }
-            peer.receivableCodecs = peer.receivableCodecs ?? Set(VideoCodec.decodable)
-            let subscriber = try self.makePeer(peer, .publisher)
-            (self.publisher, self.subscriber) = (room.publishes ? subscriber : nil, subscriber)
-        }
-    }
-
-    private func useServers(_ servers: [LiveKitICEServer], relayOnly: Bool) {
-        guard let subscriber else { return }
-        attempt { () throws(PeerConnectionError) in
-            let peer = try self.using(servers, relayOnly: relayOnly)
-            subscriber.addServers(peer.iceServers, policy: peer.iceTransportPolicy)
-            self.ownerHasPeers = true
-            self.emit(.peer(subscriber, name: "room"))
-        }
-    }
-
-    private func makePeers(_ servers: [LiveKitICEServer], relayOnly: Bool) {
-        attempt { () throws(PeerConnectionError) in
-            var receiving = try self.using(servers, relayOnly: relayOnly)
-            let sending = self.publishing(receiving)
-            receiving.direction = .recvonly
-            receiving.acceptsDataChannels = true
-            receiving.usableCodecs = receiving.usableCodecs ?? Set(VideoCodec.decodable)
-            let publisher = self.configuration.room.publishes ? try self.makePeer(sending, .publisher) : nil
-            let subscriber = try self.makePeer(receiving, .subscriber)
-            (self.publisher, self.subscriber) = (publisher, subscriber)
-            self.setSubscriberMedia()
-            self.ownerHasPeers = true
-            if let publisher { self.emit(.peer(publisher, name: "publisher")) }
-            self.emit(.peer(subscriber, name: "subscriber"))
-        }
-    }
-
-    private func using(
-        _ servers: [LiveKitICEServer], relayOnly: Bool
-    ) throws(PeerConnectionError) -> PeerConnectionConfiguration {
-        var peer = configuration.peer
-        peer.iceServers = iceServers(with: servers)
-        if relayOnly { peer.iceTransportPolicy = .relay }
-        try peer.checkRelays()
+    private var bothDirections: PeerConnectionConfiguration {
+        var peer = publishing(configuration.peer)
+        if !configuration.room.publishes { peer.direction = nil }
+        (peer.offersEachDirection, peer.awaitsServers) = (true, true)
+        peer.alternatives = configuration.room.encodable.filter { $0 != machine.codec }
+        peer.receivableCodecs = peer.receivableCodecs ?? Set(VideoCodec.decodable)
         return peer
     }
 
-    private func makePeer(
-        _ configuration: PeerConnectionConfiguration, _ target: LiveKitSignalTarget
-    ) throws(PeerConnectionError) -> PeerConnection {
-        let latest = LatestBitrateTarget()
-        var configuration = configuration
-        place = place ?? configuration.early?.place ?? NetworkThreads.shared.assign()
-        configuration.place = place
-        if !configuration.offersEachDirection {
-            configuration.loggers = configuration.loggers.naming(target == .publisher ? "publisher" : "subscriber")
-        }
-        let version = peerVersion
-        return try PeerConnection(configuration: configuration) { [weak self, scheduler] event in
-            switch event {
-            case .iceConnected, .codecArrived, .streamArrived: break
-            case .bitrateTarget(let bitrate):
-                // A remote peer may send feedback at any rate, so at most one work item waits for it on the queue.
-                guard latest.put(bitrate) else { return }
-                scheduler.async { [weak self] in
-                    if let bitrate = latest.take() { self?.peer(target, version, .bitrateTarget(bitrate)) }
-                }
-            case .localCandidate, .gatheringComplete, .relaysMissing, .disconnected, .reconnected, .iceRestarted,
-                .stateChanged:
-                scheduler.async { [weak self] in self?.peer(target, version, event) }
+    private func useServers(_ servers: [LiveKitICEServer], relayOnly: Bool) {
+        var peer = configuration.peer
+        peer.iceServers = iceServers(with: servers)
+        if relayOnly { peer.iceTransportPolicy = .relay }
+        attempt { () throws(PeerConnectionError) in
+            if !ownerHasPeers { try peer.checkRelays() }
+            if peers.isEmpty {
+                let publisher = configuration.room.publishes ? publishing(peer) : nil
+                try makePeers(TwoConnections.peers(peer, publisher: publisher))
             }
+            for (_, connection) in peers { connection.addServers(peer.iceServers, policy: peer.iceTransportPolicy) }
+            guard !exchange(&ownerHasPeers, with: true) else { return }
+            for (target, connection) in peers {
+                emit(.peer(connection, name: machine.usesOneConnection ? "room" : "\(target)"))
+            }
+        }
+    }
+
+    private func makePeers(
+        _ configurations: [(LiveKitSignalTarget, PeerConnectionConfiguration)]
+    ) throws(PeerConnectionError) {
+        for (target, var peer) in configurations {
+            place = place ?? peer.early?.place ?? NetworkThreads.shared.assign()
+            peer.place = place
+            let isOnlyOne = peer.offersEachDirection
+            if !isOnlyOne { peer.loggers = peer.loggers.naming("\(target)") }
+            let connection = try PeerConnection(configuration: peer) { [weak self, scheduler, onEvent] event in
+                switch event {
+                // A remote peer may send feedback and media at any rate, and the queue must not grow with them.
+                case .bitrateTarget(let bitrate): onEvent(.bitrateTarget(bitrate))
+                case .iceConnected, .codecArrived, .streamArrived: break
+                default:
+                    scheduler.async { [weak self] in
+                        // Late events of a dropped connection count no more.
+                        guard let self, !self.isStopped, isOnlyOne == self.machine.usesOneConnection else { return }
+                        self.peer(target, event)
+                    }
+                }
+            }
+            peers.append((target, connection))
         }
     }
 
     /// Joins our ICE servers and the room's. The agent uses only one STUN server, preferably the room's if it is known.
     private func iceServers(with roomServers: [LiveKitICEServer]) -> [ICEServer] {
-        let room = roomServers.flatMap { server in
+        let room = roomServers.prefix(Self.maximumServers).flatMap { server in
             server.urls.prefix(8).compactMap { url in
                 configuration.peer.serverNamedByPeer(
                     url, username: server.username.isEmpty ? nil : server.username,
@@ -547,22 +477,6 @@ package final class RoomConnection: @unchecked Sendable {
         return Array(([stun].compactMap(\.self) + (own + room).filter { $0.kind == .turn }).prefix(16))
     }
 
-    private func answer(_ offer: String, _ id: UInt32) {
-        guard let subscriber else { return }
-        let answer: String
-        do throws(PeerConnectionError) {
-            let machine = machine
-            answer = try subscriber.createAnswer(to: offer) { machine.isWanted(msid: $0) }
-        } catch {
-            guard error.code == .rejected else { return handle(.peer(.answerFailed(SessionError(error)))) }
-            // The offer holds other participants' media or none; the next one may hold the transformed media.
-            return configuration.logger.warning("ignored an offer without usable media: \(error.message)")
-        }
-        // Emit this before the answer is sent, so that the pipeline exists when the first packet arrives.
-        if subscriber.negotiatedCodec != nil || subscriber.audioDirection != nil { emit(.subscribed) }
-        handle(.peer(.answerMade(sdp: answer, offer: id)))
-    }
-
     private func attempt(_ body: () throws(PeerConnectionError) -> Void) {
         do throws(PeerConnectionError) {
             try body()
@@ -571,34 +485,11 @@ package final class RoomConnection: @unchecked Sendable {
         }
     }
 
-    private func emit(_ event: RoomConnectionEvent) {
+    func emit(_ event: RoomConnectionEvent) {
         guard !isStopped else { return }
         onEvent(event)
     }
 }
 
-/// The newest bitrate target that waits for the scheduler's queue.
-private final class LatestBitrateTarget: Sendable {
-    private let waiting = Mutex<BitrateTarget?>(nil)
-
-    /// - Returns: true if none was waiting.
-    func put(_ target: BitrateTarget) -> Bool { waiting.withLock { exchange(&$0, with: target) == nil } }
-
-    func take() -> BitrateTarget? { waiting.withLock { $0.take() } }
-}
-
 /// The name of a message's kind, which is an enum case with a payload, without its content.
 private func kind(of message: Any) -> String { Mirror(reflecting: message).children.first?.label ?? "a message" }
-
-/// Servers that took a request to join with two peer connections after they had refused one. The process remembers them.
-private final class OlderRoomServers: Sendable {
-    static let shared = OlderRoomServers()
-    private let hosts = Mutex<Set<String>>([])
-    private static let maximumCount = 64
-
-    func contains(_ url: ServiceURL) -> Bool { hosts.withLock { $0.contains(url.http.hostHeader) } }
-
-    func insert(_ url: ServiceURL) {
-        hosts.withLock { if $0.count < Self.maximumCount { $0.insert(url.http.hostHeader) } }
-    }
-}

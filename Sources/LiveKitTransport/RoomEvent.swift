@@ -51,8 +51,7 @@ package enum RoomPeerEvent: Sendable, Equatable {
     case offerMade(sdp: String)
     /// Answer of the subscriber connection.
     case answerMade(sdp: String, offer: UInt32)
-    /// nil marks the end of candidates.
-    case candidateFound(CandidateMessage?, LiveKitSignalTarget)
+    case candidateFound(CandidateMessage, LiveKitSignalTarget)
     case peerConnected(LiveKitSignalTarget)
     /// The answer to our offer has no video.
     case videoRejected
@@ -71,24 +70,20 @@ package enum RoomPeerEvent: Sendable, Equatable {
 package enum RoomAction: Sendable, Equatable {
     case send(LiveKitSignalRequest.Message)
     case close
-    /// Joins with two connections.
-    case connect
-    /// Joins with one connection, whose first offer the request holds.
+    /// Opens the signalling connection. For one peer connection, the request holds its first offer and our tracks.
     case join(LiveKitJoinRequest)
     /// Creates the connection for both directions.
     case makePeer
-    /// The room has taken our request: gathers candidates from its TURN servers too.
-    case useServers([LiveKitICEServer], relayOnly: Bool)
     /// The server knows two connections only: closes the one for both directions.
     case dropPeer
+    /// The room's ICE servers. `RoomConnection` skips those that it cannot use. After joining, the connection for both
+    /// directions gathers candidates from them, or two connections are created with them; later restarts of ICE use them.
+    case useServers([LiveKitICEServer], relayOnly: Bool)
     /// Adds m-lines to the next offer on which media may be received.
     case addReceivers([MediaKind: Int])
     /// Opens another signalling connection for the same participant, with the latest token, at another URL of the room or,
     /// with nil, at the one used last.
     case resume(LiveKitJoinRequest, url: String?)
-    /// Creates the subscriber and, except for a viewer, the publisher. `RoomConnection` skips the room's ICE servers
-    /// that it cannot use.
-    case makePeers([LiveKitICEServer], relayOnly: Bool)
     /// Frames that end with these bytes are the server's own: they are no media.
     case setFillerTrailer([UInt8])
     /// Encodes exactly the layers with these RIDs, of which a single stream has an empty one: no participant
@@ -96,11 +91,9 @@ package enum RoomAction: Sendable, Equatable {
     case want(Set<String>)
     /// Publishes video in another codec than configured.
     case useCodec(VideoCodec)
-    /// Makes the publisher's offer, with these media to send and no others.
+    /// Makes our offer, with these media to send and no others.
     case makeOffer(Set<MediaKind>)
-    /// Sets the ICE servers of later restarts of ICE.
-    case setServers([LiveKitICEServer], relayOnly: Bool)
-    /// Makes the publisher's offer with new ICE credentials, with these media to send and no others.
+    /// As `makeOffer`, with new ICE credentials.
     case restartICE(Set<MediaKind>)
     /// Rolls back the latest offer, which was not answered.
     case rollbackOffer

@@ -1,5 +1,6 @@
 // Pings of a room's signalling connection, as a value: any message from the server shows that it is alive.
 import LiveKitProtocol
+import RTP
 import Recovery
 
 struct RoomKeepalive: Sendable {
@@ -12,10 +13,9 @@ struct RoomKeepalive: Sendable {
 
     mutating func joined(_ join: LiveKitJoinResponse) -> [RoomAction] {
         guard join.pingInterval > 0 else { return [] }
-        let interval = Duration.seconds(min(max(join.pingInterval, 1), 60))
-        self.interval = interval
+        interval = .seconds(min(max(join.pingInterval, 1), 60))
         timeout = .seconds(min(max(join.pingTimeout, 5), 120))
-        return [.schedule(.ping, after: interval)]
+        return resumed()
     }
 
     /// The signalling connection is lost.
@@ -38,19 +38,13 @@ struct RoomKeepalive: Sendable {
         lastPing = now
         awaitsPong = true
         let request = LiveKitPing.with {
-            $0.timestamp = Self.milliseconds(now)
-            $0.rtt = Self.milliseconds(roundTrip)
+            ($0.timestamp, $0.rtt) = (now.inMicroseconds / 1000, roundTrip.inMicroseconds / 1000)
         }
         return [.send(.pingReq(request))] + limit + [.schedule(.ping, after: interval)]
     }
 
     mutating func received(_ pong: LiveKitPong, _ now: Duration) {
-        guard let lastPing, Self.milliseconds(lastPing) == pong.lastPingTimestamp else { return }
+        guard let lastPing, lastPing.inMicroseconds / 1000 == pong.lastPingTimestamp else { return }
         roundTrip = max(now - lastPing, .zero)
-    }
-
-    private static func milliseconds(_ duration: Duration) -> Int64 {
-        let (seconds, attoseconds) = duration.components
-        return seconds &* 1000 &+ attoseconds / 1_000_000_000_000_000
     }
 }

@@ -4,10 +4,8 @@
 //   opening ─opened→ joining ─join→ publishing ─peers connected→ connected ⇄ resuming
 //
 // One peer connection carries both directions: its first offer goes with the request to join, and we make all others too,
-// when our media change, or when the server asks for one to carry another track; all its events have the target publisher.
-// If the server does not know such a request, there are two: we make the publisher's offer when the server knows our
-// track, and again when our media change; the server makes the subscriber's offer whenever our subscriptions change. A
-// viewer then has a subscriber only. Only one offer of ours is in flight at a time.
+// one at a time, when our media change, or when the server asks for one to carry another track; all its events have the
+// target publisher. If the server does not know such a request, there are two (`TwoConnections`).
 //
 // A connected stay that has lost its signalling connection or a media path reports it (`recovering`), and the
 // session decides: it requests to recover, which is carried out until the stay is restored (`RoomResume`), and it ends
@@ -30,9 +28,10 @@ package struct RoomMachine: Sendable {
 
     private let configuration: RoomConfiguration
     private var phase = Phase.opening
+    /// nil: one peer connection carries both directions.
+    private var two: TwoConnections?
     /// The latest token, for joining again.
     package private(set) var token: Secret
-    private var needsSubscriber = true
     private var connected: Set<LiveKitSignalTarget> = []
     /// Our SID in the room, by which the server finds us again.
     private var participantSID = ""
@@ -40,13 +39,12 @@ package struct RoomMachine: Sendable {
     private var isClosedByServer = false
     /// The end of the last resume, and its attempts with those of earlier ones that did not last.
     private var lastResume: (endedAt: Duration, attempts: Int)?
-    /// Peer connections on which no packets pass.
-    private var lostPaths: Set<LiveKitSignalTarget> = []
-    /// Those of them on which ICE has restarted since: a resume does not wait for their media.
-    private var restartedPaths: Set<LiveKitSignalTarget> = []
+    /// Peer connections on which no packets pass; true: ICE has restarted since, so a resume does not wait for media.
+    private var lostPaths: [LiveKitSignalTarget: Bool] = [:]
     /// The latest complete exchange of descriptions on the connection that receives, and its offer without an answer.
     private var descriptions: (offer: LiveKitSessionDescription, answer: LiveKitSessionDescription)?
     private var openOffer: LiveKitSessionDescription?
+    private var offerCount: UInt32 = 0
     /// Candidates behind the first offer, before there is a signalling connection.
     private var early: [LiveKitTrickleRequest] = []
     private var publisher: RoomPublisher
@@ -61,60 +59,57 @@ package struct RoomMachine: Sendable {
     package init(configuration: RoomConfiguration, token: Secret) {
         self.configuration = configuration
         self.token = token
+        two = configuration.prefersOneConnection ? nil : TwoConnections()
         publisher = RoomPublisher(configuration)
     }
 
     /// One peer connection carries both directions.
-    package var usesOneConnection: Bool { publisher.usesOneConnection }
+    package var usesOneConnection: Bool { two == nil }
     /// The room's ID of our video track, while it is published.
     package var trackSID: String? { publisher.trackSID }
     /// The room carries the trailers of our frames.
     package var carriesTrailers: Bool { publisher.carriesTrailers }
+    /// The codec in which we offer video.
+    var codec: VideoCodec { publisher.codecs.chosen }
+    var desired: DesiredMedia { publisher.desired }
 
-    static let maximumServers = 16
-    /// HTTP status codes of a server that does not know the request for one connection, and of servers and proxies that
-    /// do not take its long URL.
-    private static let statusesOfOlderServers = [404, 405, 414, 431, 501]
-
-    /// True if the server refused to let us join with one connection, and may take two.
-    func fallsBack(after error: SessionError) -> Bool {
-        guard phase == .opening, usesOneConnection, let status = error.httpStatus else { return false }
-        return Self.statusesOfOlderServers.contains(status)
+    /// True if the server refuses to let us join, with two connections too.
+    func isRefused(with error: SessionError) -> Bool {
+        phase == .opening && error.httpStatus ?? 0 >= 400 && !fallsBack(after: error)
     }
 
-    var desired: DesiredMedia { publisher.desired }
+    private func fallsBack(after error: SessionError) -> Bool {
+        usesOneConnection && error.httpStatus.map(TwoConnections.statuses.contains) ?? false
+    }
+
     private var isInRoom: Bool { phase == .publishing || phase == .connected }
 
     /// - Parameters:
     ///   - now: monotonic time since an arbitrary origin.
     ///   - jitter: 0…1 at random; used for the waits between attempts to resume.
     package mutating func handle(_ event: RoomEvent, now: Duration, jitter: Double = 0) -> [RoomAction] {
+        guard phase != .ended else { return [] }
         (self.now, self.jitter) = (now, jitter)
-        if phase != .ended { process(event) }
-        return exchange(&actions, with: [])
-    }
-
-    private mutating func process(_ event: RoomEvent) {
         switch event {
         case .request(let request): process(request)
         case .signalling(let event): process(event)
         case .peer(let event): process(event)
         case .timerFired(let timer): fired(timer)
         }
+        return exchange(&actions, with: [])
     }
 
     private mutating func process(_ request: RoomRequest) {
         switch request {
         case .open:
-            guard usesOneConnection else { return emit(.connect) }
+            guard usesOneConnection else { return emit(.join(.init())) }
             emit(.makePeer)
             emit(.addReceivers(desired.audio ? [.video: 1, .audio: 1] : [.video: 1]))
             actions += publisher.offerEarly()
         case .desired(let desired):
             guard desired != self.desired else { return }
-            let hadAudio = self.desired.audio
             publisher.desired = desired
-            if hadAudio != desired.audio { apply(subscriptions.setAudio(desired.audio)) }
+            apply(subscriptions.setAudio(desired.audio))
             publish()
             checkConnected()
         case .mute(let kinds, let endsRoomMute):
@@ -144,10 +139,8 @@ package struct RoomMachine: Sendable {
             checkRestored()
         case .closed(let code, let reason):
             let parts = [code.map(String.init), reason.isEmpty ? nil : reason.printable(limit: 123)].compactMap(\.self)
-            signallingLost(
-                error(
-                    "The room closed its signalling connection"
-                        + (parts.isEmpty ? "." : " (\(parts.joined(separator: ": "))).")))
+            let details = parts.isEmpty ? "" : " (\(parts.joined(separator: ": ")))"
+            signallingLost(error("The room closed its signalling connection\(details)."))
         case .failed(let error): signallingLost(error)
         }
     }
@@ -155,7 +148,8 @@ package struct RoomMachine: Sendable {
     private mutating func process(_ event: RoomPeerEvent) {
         switch event {
         case .offerMade(let sdp):
-            let offer = description("offer", sdp, id: publisher.nextOfferID())
+            offerCount &+= 1
+            let offer = description("offer", sdp, id: offerCount)
             if usesOneConnection { openOffer = offer }
             if phase == .opening { emit(.join(publisher.joinRequest(offer))) } else { emit(.send(.offer(offer))) }
         case .answerMade(let sdp, let id):
@@ -163,7 +157,7 @@ package struct RoomMachine: Sendable {
             if let openOffer { descriptions = (openOffer, answer) }
             emit(.send(.answer(answer)))
         case .candidateFound(let candidate, let target):
-            guard let message = CandidateText.write(candidate, target) else { return }
+            guard let message = LiveKitTrickleRequest(candidate, target) else { return }
             if phase == .opening { early.append(message) } else { emit(.send(.trickle(message))) }
         case .peerConnected(let target):
             connected.insert(target)
@@ -176,16 +170,16 @@ package struct RoomMachine: Sendable {
             // For example, another server process has taken over, and has another certificate.
             endStay(error)
         case .pathLost(let target):
-            guard lostPaths.insert(target).inserted else { return }
-            restartedPaths.remove(target)
+            guard lostPaths[target] == nil else { return }
+            lostPaths[target] = false
             if lostPaths.count == 1 { emit(.report(.pathLost)) }
             pathLost(target)
         case .pathRestored(let target):
-            guard lostPaths.remove(target) != nil else { return }
+            guard lostPaths.removeValue(forKey: target) != nil else { return }
             if lostPaths.isEmpty { emit(.report(.pathRecovered)) }
             pathRestored()
         case .iceRestarted(let target):
-            restartedPaths.insert(target)
+            lostPaths[target]? = true
             pathRestored()
         }
     }
@@ -208,16 +202,11 @@ package struct RoomMachine: Sendable {
             let silence = error("\(resume.cause) The room did not answer the request to resume.")
             if lostPaths.isEmpty { openLater(after: silence) } else { fail(silence) }
         case .answer:
-            publisher.rollBack()
+            publisher.isOffering = false
             emit(.rollbackOffer)
             emit(.note("The room did not answer an offer that changes the published tracks"))
             offerIfDue()
         }
-    }
-
-    /// True if the server may receive a request.
-    private var hasSignalling: Bool {
-        if let resume { resume.step >= .joining } else { phase != .opening && phase != .ended }
     }
 
     private var resume: RoomResume? {
@@ -260,12 +249,12 @@ package struct RoomMachine: Sendable {
                 emit(.note("Ignored: a candidate that cannot be read"))
             }
             if trickle.final { emit(.applyCandidate(nil, trickle.target)) }
-        case .update(let update): subscribe(to: update.participants)
+        case .update(let update): apply(subscriptions.update(update.participants))
         case .leave(let leave): left(leave)
         case .refreshToken(let fresh): refreshToken(fresh)
         case .roomMoved(let moved):
             refreshToken(moved.token)
-            subscribe(to: moved.otherParticipants)
+            apply(subscriptions.update(moved.otherParticipants))
         case .pongResp(let pong): keepalive.received(pong, now)
         case .subscriptionResponse(let response): subscriptionRejected(response)
         case .streamStateUpdate(let update):
@@ -278,7 +267,7 @@ package struct RoomMachine: Sendable {
             guard usesOneConnection else { return emit(.note("Ignored: a message for clients with one connection")) }
             let (videos, audios) = (Int(requirement.numVideos), Int(requirement.numAudios))
             if videos > 0 || audios > 0 { emit(.addReceivers([.video: videos, .audio: audios])) }
-            publisher.demandOffer()
+            publisher.needsOffer = true
             offerIfDue()
         case .reconnect, .pong, .roomUpdate, .connectionQuality, .trackSubscribed, .subscriptionPermissionUpdate: break
         case .subscribedQualityUpdate(let update): actions += publisher.wanted(update)
@@ -289,15 +278,13 @@ package struct RoomMachine: Sendable {
         guard phase == .joining || phase == .opening else { return emit(.note("Ignored: a second join message")) }
         phase = .publishing
         participantSID = join.participant.sid.utf8.count <= 256 ? join.participant.sid : ""
-        needsSubscriber = join.subscriberPrimary
+        two?.needsSubscriber = join.subscriberPrimary
         actions += keepalive.joined(join)
-        let relayOnly = join.clientConfiguration.forceRelay == .enabled
-        let servers = Array(join.iceServers.prefix(Self.maximumServers))
-        emit(usesOneConnection ? .useServers(servers, relayOnly: relayOnly) : .makePeers(servers, relayOnly: relayOnly))
+        emit(.useServers(join.iceServers, relayOnly: join.clientConfiguration.forceRelay == .enabled))
         if !join.sifTrailer.isEmpty, join.sifTrailer.count <= 256 { emit(.setFillerTrailer(join.sifTrailer)) }
         actions += publisher.choose(from: join.enabledPublishCodecs)
         publish()
-        subscribe(to: join.otherParticipants)
+        apply(subscriptions.update(join.otherParticipants))
     }
 
     private mutating func refreshToken(_ fresh: String) {
@@ -314,7 +301,7 @@ package struct RoomMachine: Sendable {
     }
 
     private mutating func answered(_ answer: LiveKitSessionDescription) {
-        guard phase != .joining, publisher.answered() else {
+        guard phase != .joining, exchange(&publisher.isOffering, with: false) else {
             return emit(.note("Ignored: an answer without an offer"))
         }
         if usesOneConnection, let offer = openOffer.take() { descriptions = (offer, answer) }
@@ -329,11 +316,6 @@ package struct RoomMachine: Sendable {
 
     // MARK: Subscribing
 
-    private mutating func subscribe(to participants: [LiveKitParticipantInfo]) {
-        apply(subscriptions.update(participants))
-        if phase != .ended { checkHold() }
-    }
-
     private mutating func apply(_ changes: [RoomSubscriptions.Change]) {
         for change in changes {
             switch change {
@@ -345,6 +327,7 @@ package struct RoomMachine: Sendable {
             case .left: emit(.note("The inference server left the room"))
             }
         }
+        checkHold()
     }
 
     private mutating func subscriptionRejected(_ response: LiveKitSubscriptionResponse) {
@@ -362,21 +345,17 @@ package struct RoomMachine: Sendable {
     }
 
     private mutating func checkHold() {
-        guard subscriptions.hold != reportedHold else { return }
+        guard phase != .ended, subscriptions.hold != reportedHold else { return }
         reportedHold = subscriptions.hold
         emit(.report(.hold(reportedHold)))
     }
 
-    /// True if we subscribed to the track, which its `msid` (`stream track`) identifies: no other participant's video is
-    /// ever shown.
+    /// See `RoomSubscriptions.isWanted`.
     package func isWanted(msid: String?) -> Bool { subscriptions.isWanted(msid: msid) }
 
     private mutating func checkConnected() {
-        let receives = !usesOneConnection && (needsSubscriber || !configuration.publishes)
-        let sends = usesOneConnection || configuration.publishes && (desired.video || !receives)
-        guard phase == .publishing, !sends || connected.contains(.publisher),
-            !receives || connected.contains(.subscriber)
-        else { return }
+        let needed = two?.needed(desired, publishes: configuration.publishes) ?? [.publisher]
+        guard phase == .publishing, needed.isSubset(of: connected) else { return }
         phase = .connected
         emit(.reportConnected)
     }
@@ -384,20 +363,30 @@ package struct RoomMachine: Sendable {
     // MARK: Resuming
 
     /// The signalling connection is lost, or the present attempt to open another one has failed.
-    private mutating func signallingLost(_ error: SessionError) {
+    /// - Parameters:
+    ///   - restartsICE: the server's side of a media path has failed, or the participant moves to another server.
+    ///   - regions: see `RoomResume`.
+    private mutating func signallingLost(
+        _ error: SessionError, restartsICE: Bool = false, regions: [String] = []
+    ) {
         switch phase {
         // Both are closed when a participant moves to another server: its connections there have other certificates.
         case .connected, .resuming:
             if isClosedByServer { return lose(error) }
-            if resume == nil { return beginResume(error.message, .rrSignalDisconnected) }
+            guard resume != nil else {
+                return beginResume(
+                    error.message, .rrSignalDisconnected, restartsICE: restartsICE, regions: regions)
+            }
             if error.isPermanent { return fail(error) }
             if [401, 403, 404].contains(error.httpStatus) { return lose(error) }
+            if restartsICE { resume?.restartsICE = true }
             openLater(after: error)
         case .opening where fallsBack(after: error):
             (openOffer, early) = (nil, [])
+            two = TwoConnections()
             publisher.beginAgain()
             emit(.dropPeer)
-            emit(.connect)
+            emit(.join(.init()))
         case .opening, .joining, .publishing, .ended: fail(error)
         }
     }
@@ -426,11 +415,11 @@ package struct RoomMachine: Sendable {
         guard !participantSID.isEmpty else { return fail(cause) }
         // A server that accepts each resume and ends it again does not choose their pace.
         let earlier = hasResumed(within: RecoveryPlan.Room.rejoinInterval) ? lastResume?.attempts ?? 0 : 0
-        let resume = RoomResume(
-            cause: cause, reason: reason, restartsICE: restartsICE, regions: regions, earlierAttempts: earlier, now: now
-        )
-        phase = .resuming(resume)
-        restartedPaths = []
+        phase = .resuming(
+            RoomResume(
+                cause: cause, reason: reason, startedAt: now, earlierAttempts: earlier, restartsICE: restartsICE,
+                regions: regions.prefix(RoomResume.maximumRegionCount)))
+        lostPaths = lostPaths.mapValues { _ in false }
         interrupted(error(cause))
     }
 
@@ -455,13 +444,9 @@ package struct RoomMachine: Sendable {
         openAgain()
     }
 
-    /// The present attempt has failed.
-    private mutating func openLater(after error: SessionError) {
-        interrupted(error)
-        openLater()
-    }
-
-    private mutating func openLater() {
+    /// - Parameter error: why the present attempt has failed.
+    private mutating func openLater(after error: SessionError? = nil) {
+        if let error { interrupted(error) }
         let (mediaPass, jitter) = (lostPaths.isEmpty, jitter)
         let wait = resume?.nextWait(mediaPass: mediaPass, jitter: jitter) ?? .zero
         guard wait > .zero else { return openAgain() }
@@ -482,31 +467,27 @@ package struct RoomMachine: Sendable {
     private mutating func accepted(_ message: LiveKitSignalResponse.Message) {
         if case .leave = message { return }
         if case .reconnect(let answer) = message, answer.$clientConfiguration != nil || !answer.iceServers.isEmpty {
-            let relayOnly = answer.clientConfiguration.forceRelay == .enabled
-            emit(.setServers(Array(answer.iceServers.prefix(Self.maximumServers)), relayOnly: relayOnly))
+            emit(.useServers(answer.iceServers, relayOnly: answer.clientConfiguration.forceRelay == .enabled))
         }
         resume?.step = .restoring
         emit(.schedule(.restore, after: RecoveryPlan.Room.restoreTimeout))
-        emit(.send(.syncState(syncState)))
-        restartICEIfNeeded()
-    }
-
-    private var syncState: LiveKitSyncState {
-        .with {
+        let state = LiveKitSyncState.with {
             if let descriptions { ($0.offer, $0.answer) = descriptions }
-            $0.subscription = subscriptions.current
-            $0.publishTracks = publisher.publishedTracks
+            ($0.subscription, $0.publishTracks) = (subscriptions.current, publisher.publishedTracks)
         }
+        emit(.send(.syncState(state)))
+        restartICEIfNeeded()
     }
 
     /// Restarts ICE on the connection for which we make the offers; the server restarts its own one.
     private mutating func restartICEIfNeeded() {
-        guard let resume, resume.restartsICE || lostPaths.contains(.publisher) else { return }
+        guard let resume, resume.restartsICE || lostPaths[.publisher] != nil else { return }
         self.resume?.restartsICE = false
         actions += publisher.restartICE()
     }
 
-    private var waitingPaths: Set<LiveKitSignalTarget> { lostPaths.subtracting(restartedPaths) }
+    /// Those of the lost paths on which ICE has not restarted.
+    private var waitingPaths: [LiveKitSignalTarget] { lostPaths.compactMap { $0.value ? nil : $0.key } }
 
     private mutating func pathRestored() {
         if waitingPaths.isEmpty, phase == .connected { emit(.cancel(.restore)) }
@@ -519,7 +500,7 @@ package struct RoomMachine: Sendable {
         lastResume = (now, resume.allAttempts)
         emit(.cancel(.restore))
         emit(.reportResumed(after: now - resume.startedAt, attempts: resume.attempts))
-        actions += keepalive.resumed() + publisher.announceAgain() + publisher.repeatMutes()
+        actions += keepalive.resumed() + publisher.announceAgain()
         for request in resume.held { emit(.send(request)) }
         publish()
     }
@@ -530,23 +511,15 @@ package struct RoomMachine: Sendable {
     /// requests a new room for it.
     private mutating func left(_ leave: LiveKitLeaveRequest) {
         let action = leave.action == .disconnect && leave.canReconnect ? .reconnect : leave.action
-        if action == .resume, phase == .connected || resume != nil { return resumeOnRequest(leave) }
+        if action == .resume, phase == .connected || resume != nil {
+            let regions = leave.regions.regions.map(\.url)
+            return signallingLost(
+                error("The room asked to resume (\(leave.reason))."), restartsICE: true, regions: regions)
+        }
         let reason =
             "The room closed the session (\(leave.reason), \(action))"
             + (leave.reason == .duplicateIdentity ? ": another participant joined with the same token." : ".")
-        if action == .reconnect, phase == .connected || resume != nil { lose(error(reason)) } else { fail(reason) }
-    }
-
-    /// A server asks for this when its side of a media path has failed, or when the participant moves to another server.
-    private mutating func resumeOnRequest(_ leave: LiveKitLeaveRequest) {
-        let cause = "The room asked to resume (\(leave.reason))."
-        if isClosedByServer { return lose(error(cause)) }
-        guard resume != nil else {
-            let regions = leave.regions.regions.map(\.url)
-            return beginResume(cause, .rrSignalDisconnected, restartsICE: true, regions: regions)
-        }
-        resume?.restartsICE = true
-        openLater(after: error(cause))
+        if action == .reconnect { endStay(error(reason)) } else { fail(reason) }
     }
 
     /// Usually the reason follows: the server closes signalling and media in parallel, and either end may arrive first.
@@ -558,11 +531,7 @@ package struct RoomMachine: Sendable {
     }
 
     private func description(_ type: String, _ sdp: String, id: UInt32) -> LiveKitSessionDescription {
-        .with {
-            $0.type = type
-            $0.sdp = sdp
-            $0.id = id
-        }
+        .with { ($0.type, $0.sdp, $0.id) = (type, sdp, id) }
     }
 
     private func error(_ text: String) -> SessionError { SessionError(.webRTC, text, stage: .media) }
@@ -586,7 +555,9 @@ package struct RoomMachine: Sendable {
     }
 
     private mutating func end() {
-        if hasSignalling { emit(.send(.leave(.with { ($0.action, $0.reason) = (.disconnect, .clientInitiated) }))) }
+        if phase != .opening, phase != .ended {
+            emit(.send(.leave(.with { ($0.action, $0.reason) = (.disconnect, .clientInitiated) })))
+        }
         phase = .ended
         for timer in RoomTimer.allCases { emit(.cancel(timer)) }
         emit(.close)

@@ -23,28 +23,19 @@ struct RoomResume: Sendable, Equatable {
     let cause: String
     let reason: LiveKitReconnectReason
     let startedAt: Duration
+    /// Attempts of resumes that did not last, whose waits this one continues.
+    let earlierAttempts: Int
     /// The server reports that its side of the media paths has failed or moves.
     var restartsICE: Bool
+    /// Other URLs of the room, the nearest first.
+    let regions: ArraySlice<String>
     var step = Step.waiting
     private(set) var attempts = 0
-    /// Attempts of resumes that did not last, whose waits this one continues.
-    private let earlierAttempts: Int
     /// Requests that wait for the end of the resume.
     private(set) var held: [LiveKitSignalRequest.Message] = []
-    /// Other URLs of the room, the nearest first.
-    private let regions: [String]
 
     private static let maximumHeldCount = 256
-    private static let maximumRegionCount = 4
-
-    init(
-        cause: String, reason: LiveKitReconnectReason, restartsICE: Bool = false, regions: [String] = [],
-        earlierAttempts: Int = 0, now: Duration
-    ) {
-        (self.cause, self.reason, self.restartsICE, startedAt) = (cause, reason, restartsICE, now)
-        self.earlierAttempts = earlierAttempts
-        self.regions = Array(regions.prefix(Self.maximumRegionCount))
-    }
+    static let maximumRegionCount = 4
 
     /// Begins the next attempt.
     /// - Returns: the wait before it, which a jitter of 1 shortens by a fifth.

@@ -50,13 +50,14 @@ struct RoomSubscriptions: Sendable {
 
     /// Records the tracks of inference servers and ignores all other participants; subscribes to the newest tracks.
     mutating func update(_ participants: [LiveKitParticipantInfo]) -> [Change] {
-        var left: [(sid: String, wasShown: Bool)] = []
+        /// Of each participant that left: we had subscribed to its tracks.
+        var left: [Bool] = []
         for participant in participants.prefix(Self.maximumParticipants)
         where participant.identity.hasPrefix(Self.sourcePrefix) && participant.sid.utf8.count <= Self.longestName {
             guard participant.state != .disconnected else {
                 guard sources.remove(participant.sid) != nil else { continue }
                 record([], of: participant.sid)
-                left.append((participant.sid, shown.remove(participant.sid) != nil))
+                left.append(shown.remove(participant.sid) != nil)
                 continue
             }
             guard sources.contains(participant.sid) || sources.count < Self.maximumParticipants else { continue }
@@ -64,7 +65,7 @@ struct RoomSubscriptions: Sendable {
             record(Array(participant.tracks.prefix(Self.maximumParticipants)), of: participant.sid)
         }
         let changes = reconcile()
-        return changes + left.map { .left(leavesNothing: $0.wasShown && shown.isEmpty) }
+        return changes + left.map { .left(leavesNothing: $0 && shown.isEmpty) }
     }
 
     private mutating func record(_ list: [LiveKitTrackInfo], of participant: String) {
@@ -111,27 +112,21 @@ struct RoomSubscriptions: Sendable {
 
     /// One request for each participant.
     private func requests(_ list: [Track], _ isWanted: Bool) -> [Change] {
-        Set(list.map(\.participant)).sorted().map { participant in
-            let sids = list.filter { $0.participant == participant }.sorted { $0.order < $1.order }.map(\.sid)
-            return .subscribe(
-                .with {
-                    $0.trackSids = sids
-                    $0.subscribe = isWanted
-                    $0.participantTracks = [.with { ($0.participantSid, $0.trackSids) = (participant, sids) }]
-                })
-        }
+        Dictionary(grouping: list, by: \.participant).sorted { $0.key < $1.key }
+            .map { .subscribe(Self.update($0.value, isWanted)) }
     }
 
     /// All subscriptions, for a server that restores them.
-    var current: LiveKitUpdateSubscription {
-        .with {
-            $0.subscribe = true
-            $0.trackSids = subscribed.sorted()
-            $0.participantTracks = sources.sorted().compactMap { participant in
-                let sids = subscribed.filter { tracks[$0]?.participant == participant }.sorted()
-                guard !sids.isEmpty else { return nil }
-                return .with { ($0.participantSid, $0.trackSids) = (participant, sids) }
-            }
+    var current: LiveKitUpdateSubscription { Self.update(subscribed.compactMap { tracks[$0] }, true) }
+
+    private static func update(_ list: [Track], _ isWanted: Bool) -> LiveKitUpdateSubscription {
+        let list = list.sorted { $0.order < $1.order }
+        return .with {
+            ($0.subscribe, $0.trackSids) = (isWanted, list.map(\.sid))
+            $0.participantTracks = Dictionary(grouping: list, by: \.participant).sorted { $0.key < $1.key }
+                .map { participant, tracks in
+                    .with { ($0.participantSid, $0.trackSids) = (participant, tracks.map(\.sid)) }
+                }
         }
     }
 

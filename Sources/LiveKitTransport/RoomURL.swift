@@ -4,9 +4,9 @@ import LiveKitProtocol
 import Network
 
 enum RoomURL {
-    private static let version = "1.0.0"
+    static let version = "1.0.0"
     /// The newest version in which servers send nothing that is unknown here.
-    private static let protocolVersion = 16
+    static let protocolVersion = 16
 
     /// - Parameters:
     ///   - takesTrailers: The server leaves the trailers of frames (see `FrameTrailer`) in place.
@@ -19,27 +19,15 @@ enum RoomURL {
         try ServiceURL(
             room: base, path: usesOneConnection ? "/rtc/v1" : "/rtc", token: APIKey(token.reveal()),
             allowInsecure: allowsInsecure,
-            options: usesOneConnection ? packed(request, takesTrailers) : items(request, takesTrailers))
-    }
-
-    private static func items(_ request: LiveKitJoinRequest, _ takesTrailers: Bool) -> [(name: String, value: String)] {
-        // Servers adapt their behaviour to `sdk`.
-        var items = [
-            (name: "protocol", value: "\(protocolVersion)"), ("sdk", "cpp"), ("version", version),
-            ("auto_subscribe", "0"), ("adaptive_stream", "0"),
-        ]
-        if takesTrailers { items.append(("capabilities", "CAP_PACKET_TRAILER")) }
-        if request.reconnect {
-            let reason = "\(request.reconnectReason.varint)"
-            items += [("reconnect", "1"), ("sid", request.participantSid), ("reconnect_reason", reason)]
-        }
-        return items
+            options: usesOneConnection
+                ? packed(request, takesTrailers) : TwoConnections.query(request, takesTrailers))
     }
 
     private static func packed(
         _ request: LiveKitJoinRequest, _ takesTrailers: Bool
     ) -> [(name: String, value: String)] {
         var request = request
+        // Servers adapt their behaviour to `sdk`.
         request.clientInfo = .with {
             ($0.sdk, $0.version, $0.protocol) = (.cpp, version, Int32(protocolVersion))
             if takesTrailers { $0.capabilities = [.capPacketTrailer] }

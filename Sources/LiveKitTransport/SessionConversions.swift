@@ -2,6 +2,7 @@
 // direct connections.
 package import DecartProtocol
 package import DecartSession
+import LiveKitProtocol
 package import WebRTCTransport
 
 extension ICECandidate {
@@ -17,6 +18,18 @@ extension CandidateMessage {
         self.init(
             candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex,
             usernameFragment: candidate.usernameFragment)
+    }
+}
+
+extension LiveKitTrickleRequest {
+    /// The candidate travels as JSON, as browsers serialise it.
+    init?(_ candidate: CandidateMessage, _ target: LiveKitSignalTarget) {
+        var whole = candidate
+        // Write every key: official clients fail if one is missing.
+        (whole.sdpMid, whole.sdpMLineIndex) = (candidate.sdpMid ?? "0", candidate.sdpMLineIndex ?? 0)
+        guard let text = try? whole.encodedInit() else { return nil }
+        self.init()
+        (candidateInit, self.target) = (String(decoding: text, as: UTF8.self), target)
     }
 }
 

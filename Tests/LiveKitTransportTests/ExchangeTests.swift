@@ -153,8 +153,8 @@ private struct Replay {
         case .schedule, .cancel: nil
         case .send(let message): describe(message)
         case .close: "close"
-        case .connect: "connect"
         case .resume(let request, _): "resume \(request.participantSid)"
+        case .join(let request) where request == .init(): "connect"
         case .join(let request):
             "join with \(request.addTrackRequests.map(\.cid).joined(separator: ", ")), offer \(request.publisherOffer.id)"
         case .makePeer: "make one peer"
@@ -162,8 +162,6 @@ private struct Replay {
         case .dropPeer: "drop the peer"
         case .addReceivers(let counts):
             "receive " + MediaKind.allCases.map { "\(counts[$0] ?? 0) \($0)" }.joined(separator: ", ")
-        case .makePeers(let servers, _): "make peers with \(servers.flatMap(\.urls).count) ICE servers"
-        case .setServers(let servers, _): "set \(servers.flatMap(\.urls).count) ICE servers"
         case .setFillerTrailer(let bytes): "mark fillers of \(bytes.count) bytes"
         case .useCodec(let codec): "use \(codec)"
         case .want(let rids): "encode \(rids.isEmpty ? "nothing" : rids.sorted().joined(separator: ", "))"

@@ -102,21 +102,6 @@ struct RoomMediaTests {
         #expect(driver.takeActions() == [.makeOffer([.video])])
     }
 
-    /// Without video the machine makes no offer and is connected once the subscriber is; video may be added later.
-    @Test func videoThatIsWithheldFromTheStart() {
-        var driver = RoomDriver()
-        driver.handle(.desired(DesiredMedia(video: false)))
-        driver.walkToPublishing()
-        #expect(driver.takeActions() == [.makePeers(RoomDriver.join.iceServers, relayOnly: false)])
-        driver.handle(.peerConnected(.subscriber))
-        #expect(driver.takeActions() == [.reportConnected])
-        driver.handle(.desired(DesiredMedia()))
-        driver.published("camera", "TR_c")
-        #expect(driver.takeActions().last == .makeOffer([.video]))
-        driver.wait(.seconds(11))
-        #expect(driver.takeActions().contains(.rollbackOffer))
-    }
-
     @Test func soundAlone() {
         var driver = RoomDriver()
         driver.handle(.desired(DesiredMedia(video: false, audio: true)))

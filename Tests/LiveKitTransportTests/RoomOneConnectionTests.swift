@@ -59,11 +59,11 @@ struct RoomOneConnectionTests {
         var error = SessionError(.server, "not found", stage: .media)
         error.httpStatus = status
         driver.handle(.failed(error))
-        #expect(driver.takeActions() == [.dropPeer, .connect])
+        #expect(driver.takeActions() == [.dropPeer, .join(.init())])
         #expect(!driver.machine.usesOneConnection)
         driver.walkToPublishing()
         let actions = driver.takeActions()
-        #expect(actions.contains(.makePeers(RoomDriver.join.iceServers, relayOnly: false)))
+        #expect(actions.contains(.useServers(RoomDriver.join.iceServers, relayOnly: false)))
         #expect(actions.contains { if case .send(.addTrack) = $0 { true } else { false } })
         // It falls back once.
         driver.handle(.failed(error))

@@ -131,7 +131,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         if endsServiceMute { path.onEvent(.videoMuted(false)) }
     }
 
-    // MARK: Events (on the session's queue)
+    // MARK: Events (on the session's queue, but for `bitrateTarget`)
 
     private func handle(_ event: RoomConnectionEvent) {
         switch event {
