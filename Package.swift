@@ -141,9 +141,8 @@ let package = Package(
         .target(
             name: "ConnectionCheck",
             dependencies: [
-                "DecartProtocol", "DecartSession", "EventLoopThreads", "ICE", "LiveKitProtocol", "Network",
-                "Signalling",
-                "GStreamerKit",
+                "CommandLineOptions", "DecartProtocol", "DecartSession", "EventLoopThreads", "ICE", "LiveKitProtocol",
+                "Network", "Signalling", "GStreamerKit",
             ],
             path: "Tools/ConnectionCheck", swiftSettings: swiftSettings),
 

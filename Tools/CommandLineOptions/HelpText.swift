@@ -34,7 +34,7 @@ package enum HelpText {
     }
 
     /// Fills lines with the words of a text that begins in column `indent`.
-    private static func fill(_ text: String, indent: Int, width: Int) -> String {
+    package static func fill(_ text: String, indent: Int, width: Int) -> String {
         var lines: [String] = []
         for word in text.split(separator: " ") {
             if let last = lines.last, indent + last.count + 1 + word.count <= width {

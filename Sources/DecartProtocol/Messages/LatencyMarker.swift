@@ -4,22 +4,6 @@
 /// the sync word 1 0 1 0, the number (most significant bit first) and the XOR of its four nibbles. This type knows luma
 /// planes, but no sessions and no media.
 package enum LatencyMarker {
-    /// A view of 8-bit samples in memory that the caller owns; valid only as long as that memory.
-    package struct Luma {
-        let base: UnsafeMutableRawPointer
-        let stride: Int
-        package let width: Int
-        package let height: Int
-
-        /// Returns nil unless a row fits into the stride. The caller guarantees that all rows lie within the memory.
-        package init?(base: UnsafeMutableRawPointer, stride: Int, width: Int, height: Int) {
-            guard width > 0, height > 0, stride >= width else { return nil }
-            (self.base, self.stride, self.width, self.height) = (base, stride, width, height)
-        }
-
-        func row(_ y: Int) -> UnsafeMutablePointer<UInt8> { (base + y &* stride).assumingMemoryBound(to: UInt8.self) }
-    }
-
     package struct Found: Equatable, Sendable {
         package let number: UInt16
         /// Pixels, in the received frame.
@@ -42,7 +26,7 @@ package enum LatencyMarker {
 
     /// - Returns: false, with the plane unchanged, if the plane is smaller than the marker.
     @discardableResult
-    package static func stamp(_ number: UInt16, onto luma: Luma) -> Bool {
+    package static func stamp(_ number: UInt16, onto luma: BytePlane) -> Bool {
         guard luma.width >= width, luma.height >= height else { return false }
         let bits = codeWord(number)
         for y in (luma.height &- height)..<luma.height {
@@ -56,7 +40,7 @@ package enum LatencyMarker {
     }
 
     /// - Returns: nil if no block size yields rows with the sync word and a matching checksum.
-    package static func find(in luma: Luma) -> Found? {
+    package static func find(in luma: BytePlane) -> Found? {
         for size in readableBlockSizes where luma.width >= columns &* size && luma.height >= rows &* size {
             if let number = read(from: luma, blockSize: size) { return Found(number: number, blockSize: size) }
         }
@@ -65,7 +49,7 @@ package enum LatencyMarker {
 
     /// Copies the same area of another frame over a marker. Copies the area above it instead if there is no other frame
     /// or its size differs. The covered area is one block larger at the top and on the right, because codecs smear.
-    package static func cover(_ found: Found, in luma: Luma, with other: Luma?) {
+    package static func cover(_ found: Found, in luma: BytePlane, with other: BytePlane?) {
         let width = min(luma.width, (columns &+ 1) &* found.blockSize)
         let height = min(luma.height / 2, (rows &+ 1) &* found.blockSize)
         let same = other.flatMap { $0.width == luma.width && $0.height == luma.height ? $0 : nil }
@@ -75,7 +59,7 @@ package enum LatencyMarker {
         }
     }
 
-    private static func read(from luma: Luma, blockSize: Int) -> UInt16? {
+    private static func read(from luma: BytePlane, blockSize: Int) -> UInt16? {
         var votes = [Int](repeating: 0, count: columns)
         var voters = 0
         for row in 0..<rows {
@@ -93,7 +77,7 @@ package enum LatencyMarker {
         return codeWord(number) == word ? number : nil
     }
 
-    private static func readRow(of luma: Luma, centreLine y: Int, blockSize: Int) -> UInt32 {
+    private static func readRow(of luma: BytePlane, centreLine y: Int, blockSize: Int) -> UInt32 {
         var word: UInt32 = 0
         for column in 0..<columns {
             let x = column &* blockSize &+ blockSize / 2

@@ -26,3 +26,8 @@ extension String {
     /// The text without its final point, for a message that continues after it.
     package var withoutFinalPoint: String { hasSuffix(".") ? String(dropLast()) : self }
 }
+
+extension Double {
+    /// The number without a superfluous ".0".
+    package var brief: String { Int(exactly: self).map(String.init) ?? String(self) }
+}

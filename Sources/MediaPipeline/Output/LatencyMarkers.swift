@@ -285,10 +285,10 @@ package final class LatencyMarkers: @unchecked Sendable {
 
 extension Buffer {
     /// Returns nil if the frame cannot be mapped. Writing copies memory that is shared with other buffers first.
-    fileprivate func withLuma<R>(_ video: VideoInfo, writable: Bool, _ body: (LatencyMarker.Luma) -> R) -> R? {
+    fileprivate func withLuma<R>(_ video: VideoInfo, writable: Bool, _ body: (BytePlane) -> R) -> R? {
         let result = withVideoFrame(video, writable: writable) { frame -> R? in
             guard let plane = frame.plane(0),
-                let luma = LatencyMarker.Luma(
+                let luma = BytePlane(
                     base: plane.base, stride: plane.stride, width: video.width, height: video.height)
             else { return nil }
             return body(luma)

@@ -21,20 +21,14 @@ final class MemoryConnection {
     /// Returns nil if OpenSSL has no memory; the error queue holds the reason.
     init?(context: OpaquePointer) {
         ERR_clear_error()
-        guard let ssl = SSL_new(context) else { return nil }
-        guard let inbound = gst_decart_memory_bio() else {
+        let (ssl, inbound, outbound) = (SSL_new(context), gst_decart_memory_bio(), gst_decart_memory_bio())
+        guard let ssl, let inbound, let outbound else {
             SSL_free(ssl)
-            return nil
-        }
-        guard let outbound = gst_decart_memory_bio() else {
-            BIO_free(inbound)
-            SSL_free(ssl)
+            for bio in [inbound, outbound] { BIO_free(bio) }
             return nil
         }
         SSL_set_bio(ssl, inbound, outbound)
-        self.ssl = ssl
-        self.inbound = inbound
-        self.outbound = outbound
+        (self.ssl, self.inbound, self.outbound) = (ssl, inbound, outbound)
     }
 
     deinit { SSL_free(ssl) }

@@ -3,7 +3,7 @@
 private import COpenSSL
 private import Glibc
 
-package enum TLSVersion: String, Sendable {
+package enum TLSVersion: String, Sendable, CaseIterable {
     case tls10 = "TLS 1.0"
     case tls11 = "TLS 1.1"
     case tls12 = "TLS 1.2"

@@ -6,10 +6,6 @@ private import Glibc
 /// What a handshake negotiated.
 package struct TLSFacts: Sendable, Equatable {
     package var version: TLSVersion
-    /// OpenSSL's name of the cipher suite.
-    package var cipher: String
-    /// The protocol that the server selected by ALPN.
-    package var applicationProtocol: String?
     /// When the peer's certificate expires, in seconds since 1970; nil on a server.
     package var certificateExpiry: Int?
 }
@@ -197,21 +193,9 @@ package final class TLSSession {
     }
 
     private func negotiated() -> TLSFacts {
-        var name: UnsafePointer<UInt8>?
-        var length: UInt32 = 0
-        SSL_get0_alpn_selected(connection.ssl, &name, &length)
-        let selected = UnsafeBufferPointer(start: name, count: Int(length))
-        let version: TLSVersion =
-            switch SSL_version(connection.ssl) {
-            case TLS1_VERSION: .tls10
-            case TLS1_1_VERSION: .tls11
-            case TLS1_2_VERSION: .tls12
-            default: .tls13
-            }
-        return TLSFacts(
-            version: version, cipher: connection.cipher,
-            applicationProtocol: selected.isEmpty ? nil : String(decoding: selected, as: UTF8.self),
-            certificateExpiry: connection.withPeerCertificate(Self.expiry) ?? nil)
+        let version = TLSVersion.allCases.first { $0.number == SSL_version(connection.ssl) }
+        let expiry: Int? = connection.withPeerCertificate(Self.expiry) ?? nil
+        return TLSFacts(version: version ?? .tls13, certificateExpiry: expiry)
     }
 
     private static func expiry(_ certificate: OpaquePointer) -> Int? {

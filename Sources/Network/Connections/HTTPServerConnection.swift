@@ -77,15 +77,8 @@ package final class HTTPServerConnection: @unchecked Sendable {
 
     // MARK: Decisions
 
-    /// Delivers nothing but the end until `release`.
+    /// Delivers nothing more but the end.
     package func hold() { isHeld = true }
-
-    package func release() {
-        isHeld = false
-        rest = 0
-        stream.setReading(true)
-        stream.thread.later { self.proceed() }
-    }
 
     /// Answers, and ends the connection. No event follows. The answer to HEAD has no body (RFC 9110 §9.3.2).
     package func answer(_ head: HTTPResponseHead, body: [UInt8]) {

@@ -72,7 +72,8 @@ package struct HTTPReader<Head: HTTPHead>: Sendable {
     private var fields = HTTPFields()
     private var interims = 0
 
-    private init(_ limits: HTTPLimits, answersHEAD: Bool, answersCONNECT: Bool) {
+    /// - Parameter answersHEAD: with `answersCONNECT`, the method of the request that a response answers.
+    package init(limits: HTTPLimits = HTTPLimits(), answersHEAD: Bool = false, answersCONNECT: Bool = false) {
         (self.limits, self.answersHEAD, self.answersCONNECT) = (limits, answersHEAD, answersCONNECT)
         remainingSize = limits.headSize
     }
@@ -249,17 +250,5 @@ package struct HTTPReader<Head: HTTPHead>: Sendable {
                 || !Head.isRequest && rest.trimmingBlanks.isEmpty
         else { throw .malformed("an invalid size of a chunk") }
         return size
-    }
-}
-
-extension HTTPReader where Head == HTTPRequestHead {
-    package init(limits: HTTPLimits = HTTPLimits()) {
-        self.init(limits, answersHEAD: false, answersCONNECT: false)
-    }
-}
-
-extension HTTPReader where Head == HTTPResponseHead {
-    package init(limits: HTTPLimits = HTTPLimits(), answersHEAD: Bool = false, answersCONNECT: Bool = false) {
-        self.init(limits, answersHEAD: answersHEAD, answersCONNECT: answersCONNECT)
     }
 }

@@ -70,18 +70,10 @@ package final class Connector: @unchecked Sendable {
     ///   - onTCP: called when TCP is connected: to the proxy, if there is one.
     ///   - completion: called once, not during this call, and not after `cancel`. The stream has no `onEvent` yet; set it
     ///     before the call returns.
-    package convenience init(
-        to destination: Destination, tls: TLSClientContext?, on thread: NetworkThread, onTCP: @escaping () -> Void = {},
-        completion: @escaping Completion
-    ) {
-        self.init(
-            to: destination, tls: tls, on: thread, lookUpHost: HostLookup.resolve, onTCP: onTCP, completion: completion)
-    }
-
     package init(
         to destination: Destination, tls: TLSClientContext?, on thread: NetworkThread,
-        lookUpHost: @escaping (String, @escaping HostLookup.Completion) -> Void, onTCP: @escaping () -> Void = {},
-        completion: @escaping Completion
+        lookUpHost: @escaping (String, @escaping HostLookup.Completion) -> Void = HostLookup.resolve,
+        onTCP: @escaping () -> Void = {}, completion: @escaping Completion
     ) {
         (self.destination, self.tls, self.thread) = (destination, tls, thread)
         (self.lookUpHost, self.onTCP, self.completion) = (lookUpHost, onTCP, completion)

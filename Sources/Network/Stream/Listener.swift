@@ -21,18 +21,10 @@ package final class Listener: @unchecked Sendable {
 
     /// Listens. Any thread; does not block.
     /// - Parameter onAccept: called on the thread, which has to start the stream.
-    package convenience init(
-        at address: SocketAddress, backlog: CInt = 128, on thread: NetworkThread,
-        onAccept: @escaping @Sendable (ByteStream) -> Void
-    ) throws(NetworkError) {
-        try self.init(
-            at: address, backlog: backlog, on: thread, pause: .milliseconds(100),
-            acceptNext: { gst_decart_accept($0) }, onAccept: onAccept)
-    }
-
     package init(
-        at address: SocketAddress, backlog: CInt, on thread: NetworkThread, pause: Duration,
-        acceptNext: @escaping @Sendable (CInt) -> CInt, onAccept: @escaping @Sendable (ByteStream) -> Void
+        at address: SocketAddress, backlog: CInt = 128, on thread: NetworkThread, pause: Duration = .milliseconds(100),
+        acceptNext: @escaping @Sendable (CInt) -> CInt = { gst_decart_accept($0) },
+        onAccept: @escaping @Sendable (ByteStream) -> Void
     ) throws(NetworkError) {
         guard thread.start() else { throw .noLoop }
         descriptor = try Socket.open(address.family, SOCK_STREAM) { descriptor throws(NetworkError) in

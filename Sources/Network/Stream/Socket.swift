@@ -3,18 +3,13 @@ import Glibc
 
 /// Sockets that neither block nor reach a child process.
 enum Socket {
-    static func open(_ family: CInt, _ type: __socket_type) throws(NetworkError) -> CInt {
-        let flags = CInt(type.rawValue) | CInt(SOCK_CLOEXEC.rawValue) | CInt(SOCK_NONBLOCK.rawValue)
-        let descriptor = socket(family, flags, 0)
-        guard descriptor >= 0 else { throw .system(errno) }
-        return descriptor
-    }
-
     /// Opens a socket that `prepare` makes ready, and closes it if that fails.
     static func open(
         _ family: CInt, _ type: __socket_type, _ prepare: (CInt) throws(NetworkError) -> Void
     ) throws(NetworkError) -> CInt {
-        let descriptor = try open(family, type)
+        let flags = CInt(type.rawValue) | CInt(SOCK_CLOEXEC.rawValue) | CInt(SOCK_NONBLOCK.rawValue)
+        let descriptor = socket(family, flags, 0)
+        guard descriptor >= 0 else { throw .system(errno) }
         do throws(NetworkError) {
             try prepare(descriptor)
             return descriptor

@@ -66,12 +66,7 @@ package final class EarlyConnection: @unchecked Sendable {
         guard case .idle = phase else { return }
         phase = .preparing
         timer = thread.later(after: lifetime) { self.end() }
-        TLSTrust.prepare(place.isSecure ? trust : nil, on: thread) { context in
-            switch context {
-            case .success(let tls): self.connect(tls)
-            case .failure: self.end()
-            }
-        }
+        TLSTrust.prepare(place.isSecure ? trust : nil, on: thread, orElse: { _ in self.end() }) { self.connect($0) }
     }
 
     private func connect(_ tls: TLSClientContext?) {

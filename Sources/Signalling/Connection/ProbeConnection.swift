@@ -98,20 +98,16 @@ package final class ProbeConnection: @unchecked Sendable {
     }
 
     private func connectTCP(_ trust: TLSTrust?, protocols: [String]) {
-        TLSTrust.prepare(trust, protocols: protocols, on: thread) { context in
+        TLSTrust.prepare(trust, protocols: protocols, on: thread, orElse: { self.fail($0) }) { tls in
             guard self.onEvent != nil else { return }
-            do throws(SessionError) {
-                self.connector = Connector(
-                    to: self.route.destination(self.host, self.port, limit: self.limit), tls: try context.get(),
-                    on: self.thread, onTCP: { self.hasTCP = true }
-                ) { result in
-                    switch result {
-                    case .success(let stream): self.connected(stream)
-                    case .failure(let error): self.failed(error)
-                    }
+            self.connector = Connector(
+                to: self.route.destination(self.host, self.port, limit: self.limit), tls: tls,
+                on: self.thread, onTCP: { self.hasTCP = true }
+            ) { result in
+                switch result {
+                case .success(let stream): self.connected(stream)
+                case .failure(let error): self.failed(error)
                 }
-            } catch {
-                self.fail(error)
             }
         }
     }

@@ -11,14 +11,26 @@ import Network
 ///
 /// Any local process may connect; it gains nothing that it could not do by itself. The tunnel ends with `close()` or
 /// when it is released.
-package final class ServerTunnel: Sendable {
+// @unchecked: after init, used only on `thread`, except in deinit.
+package final class ServerTunnel: @unchecked Sendable {
     package enum Event: Sendable, Equatable {
         case listening(port: UInt16)
         /// The listener could not be opened, or a connection through the tunnel failed. Emitted once.
         case failed(SessionError)
     }
 
-    private let tunnel: Tunnel
+    /// libnice connects once for each local address.
+    private static let maximumConnections = 32
+
+    private let thread = NetworkThread.shared
+    private let destination: Destination
+    private let proxy: ProxyURL?
+    private let address: String
+    private var onEvent: (@Sendable (Event) -> Void)?
+    private var isClosed = false
+    private var hasFailed = false
+    private var listener: Listener?
+    private var pipes: [ObjectIdentifier: Pipe] = [:]
 
     /// - Parameters:
     ///   - host: a host name or an address literal; IPv6 without brackets.
@@ -32,61 +44,36 @@ package final class ServerTunnel: Sendable {
         refusesLocal: Bool = false, listeningAt address: String = "127.0.0.1", limit: Duration = .seconds(8),
         onEvent: @escaping @Sendable (Event) -> Void
     ) {
-        let tunnel = Tunnel(
-            route.destination(host, Int(port), limit: limit, refusesLocal: refusesLocal),
-            proxy: route.proxy(to: host), address: address, onEvent: onEvent)
-        self.tunnel = tunnel
-        TLSTrust.prepare(trust, protocols: [], on: tunnel.thread) { tunnel.open($0) }
+        destination = route.destination(host, Int(port), limit: limit, refusesLocal: refusesLocal)
+        (proxy, self.address, self.onEvent) = (route.proxy(to: host), address, onEvent)
+        TLSTrust.prepare(trust, protocols: [], on: thread, orElse: { [weak self] in self?.fail($0) }) { [weak self] in
+            self?.open($0)
+        }
     }
 
-    deinit { close() }
+    deinit { Self.end(listener, pipes, on: thread) }
 
     package func close() {
-        tunnel.thread.async { [tunnel] in tunnel.close() }
-    }
-}
-
-/// The listener and its connections.
-// @unchecked: after init, used only on `thread`.
-private final class Tunnel: @unchecked Sendable {
-    /// libnice connects once for each local address.
-    static let maximumConnections = 32
-
-    let thread = NetworkThread.shared
-    private let destination: Destination
-    private let proxy: ProxyURL?
-    private let address: String
-    private var onEvent: (@Sendable (ServerTunnel.Event) -> Void)?
-    private var isClosed = false
-    private var hasFailed = false
-    private var listener: Listener?
-    private var pipes: [ObjectIdentifier: Pipe] = [:]
-
-    init(
-        _ destination: Destination, proxy: ProxyURL?, address: String,
-        onEvent: @escaping @Sendable (ServerTunnel.Event) -> Void
-    ) {
-        (self.destination, self.proxy, self.address, self.onEvent) = (destination, proxy, address, onEvent)
+        thread.async { [self] in
+            (isClosed, onEvent) = (true, nil)
+            Self.end(listener.take(), pipes, on: thread)
+        }
     }
 
-    func open(_ context: Result<TLSClientContext?, SessionError>) {
+    private func open(_ tls: TLSClientContext?) {
         guard !isClosed else { return }
-        do throws(SessionError) {
-            let tls = try context.get()
-            guard let address = SocketAddress(ip: address, port: 0),
-                let listener = try? Listener(at: address, on: thread, onAccept: { self.accept($0, tls) }),
-                let port = UInt16(exactly: listener.port)
-            else {
-                throw SessionError(
+        guard let address = SocketAddress(ip: address, port: 0),
+            let listener = try? Listener(at: address, on: thread, onAccept: { [weak self] in self?.accept($0, tls) }),
+            let port = UInt16(exactly: listener.port)
+        else {
+            return fail(
+                SessionError(
                     .network,
                     "No local port could be opened for the tunnel to the TURN server. Check the limit of open files.",
-                    stage: .connect)
-            }
-            self.listener = listener
-            onEvent?(.listening(port: port))
-        } catch {
-            fail(error)
+                    stage: .connect))
         }
+        self.listener = listener
+        onEvent?(.listening(port: port))
     }
 
     private func accept(_ near: ByteStream, _ tls: TLSClientContext?) {
@@ -94,7 +81,8 @@ private final class Tunnel: @unchecked Sendable {
         let pipe = Pipe(near, to: destination, tls)
         let id = ObjectIdentifier(pipe)
         pipes[id] = pipe
-        pipe.onEnd = { [self] error in
+        pipe.onEnd = { [weak self] error in
+            guard let self else { return }
             pipes[id] = nil
             switch error {
             case nil: break
@@ -119,19 +107,18 @@ private final class Tunnel: @unchecked Sendable {
         onEvent?(.failed(error))
     }
 
-    func close() {
-        guard !isClosed else { return }
-        isClosed = true
-        onEvent = nil
-        listener?.close()
-        listener = nil
-        for pipe in Array(pipes.values) { pipe.close() }
+    private static func end(_ listener: Listener?, _ pipes: [ObjectIdentifier: Pipe], on thread: NetworkThread) {
+        thread.async {
+            listener?.close()
+            for pipe in pipes.values { pipe.close() }
+        }
     }
 }
 
 /// Two streams that forward to each other. Each reads only as fast as the other can write, and the remote one at most at a
 /// rate that media never reach: a library that reads until nothing is left would do nothing else.
-private final class Pipe {
+// @unchecked: used only on the thread of its streams.
+private final class Pipe: @unchecked Sendable {
     enum Failure {
         /// The remote end could not be opened.
         case network(NetworkError)

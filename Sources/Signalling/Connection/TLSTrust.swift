@@ -33,16 +33,22 @@ package enum TLSTrust: Sendable, Equatable {
     }
 
     /// Makes the context on a thread of its own, and passes it on, on the network thread.
+    /// - Parameter fail: called in its place, on the network thread too.
     static func prepare(
         _ trust: TLSTrust?, protocols: [String] = ["http/1.1"], on thread: NetworkThread,
-        _ completion: @escaping @Sendable (Result<TLSClientContext?, SessionError>) -> Void
+        orElse fail: @escaping @Sendable (SessionError) -> Void,
+        _ completion: @escaping @Sendable (TLSClientContext?) -> Void
     ) {
-        guard let trust else { return thread.async { completion(.success(nil)) } }
+        guard let trust else { return thread.async { completion(nil) } }
         let isStarted = SerialQueue(label: "decart-trust").start {
-            let context = Result { () throws(SessionError) in try trust.makeContext(protocols: protocols) as Optional }
-            thread.async { completion(context) }
+            do throws(SessionError) {
+                let context = try trust.makeContext(protocols: protocols)
+                thread.async { completion(context) }
+            } catch {
+                thread.async { fail(error) }
+            }
         }
-        if !isStarted { thread.async { completion(.failure(ConnectFailure.noThread)) } }
+        if !isStarted { thread.async { fail(ConnectFailure.noThread) } }
     }
 
     private static func refuse(_ reason: String, _ path: String) -> SessionError {

@@ -94,13 +94,8 @@ package final class HTTPExchange: @unchecked Sendable {
     private func prepare() {
         guard completion != nil else { return }
         timer = thread.later(after: request.configuration.limit) { self.finish(.timedOut) }
-        TLSTrust.prepare(request.url.isSecure ? request.configuration.trust : nil, on: thread) { context in
-            do throws(SessionError) {
-                self.connect(try context.get())
-            } catch {
-                self.finish(.failed(error))
-            }
-        }
+        let trust = request.url.isSecure ? request.configuration.trust : nil
+        TLSTrust.prepare(trust, on: thread, orElse: { self.finish(.failed($0)) }) { self.connect($0) }
     }
 
     private func connect(_ tls: TLSClientContext?) {

@@ -167,13 +167,8 @@ private final class Connection: @unchecked Sendable {
         startedAt = monotonicTime
         limit = timeout
         timer = thread.later(after: timeout) { self.timedOut() }
-        TLSTrust.prepare(url.isSecure ? configuration.trust : nil, on: thread) { context in
-            do throws(SessionError) {
-                self.connect(try context.get())
-            } catch {
-                self.fail(error)
-            }
-        }
+        let trust = url.isSecure ? configuration.trust : nil
+        TLSTrust.prepare(trust, on: thread, orElse: { self.fail($0) }) { self.connect($0) }
     }
 
     private func connect(_ tls: TLSClientContext?) {
@@ -275,7 +270,7 @@ private final class Connection: @unchecked Sendable {
         fail(
             SessionError(
                 .connectionTimeout,
-                "\(url.host):\(url.port) did not answer within \(seconds.formatted) s (waiting for \(waiting)). "
+                "\(url.host):\(url.port) did not answer within \(seconds.brief) s (waiting for \(waiting)). "
                     + "Check the network and the service.",
                 stage: waiting == "the WebSocket upgrade" ? .upgrade : .connect))
     }
@@ -393,12 +388,5 @@ private final class Connection: @unchecked Sendable {
         timer?.cancel()
         log(event)
         onEvent(event)
-    }
-}
-
-extension Double {
-    /// The number without a superfluous ".0".
-    fileprivate var formatted: String {
-        Int(exactly: self).map(String.init) ?? String(self)
     }
 }

@@ -77,11 +77,11 @@ final class CodedFrames: Sendable {
     /// Lends the upper 64 rows: the stamp fills the lower half of them.
     @discardableResult
     private static func withTop<R>(
-        _ buffer: Buffer, _ video: VideoInfo, height: Int = 64, writable: Bool, _ body: (LatencyMarker.Luma) -> R
+        _ buffer: Buffer, _ video: VideoInfo, height: Int = 64, writable: Bool, _ body: (BytePlane) -> R
     ) -> R? {
         let result = buffer.withVideoPlanes(video, writable: writable) { planes -> R? in
             guard let plane = planes.first,
-                let luma = LatencyMarker.Luma(
+                let luma = BytePlane(
                     base: plane.base, stride: plane.stride, width: video.width, height: min(height, video.height))
             else { return nil }
             return body(luma)

@@ -1,3 +1,4 @@
+import DecartProtocol
 import GStreamerKit
 import StandInServer
 import TestSupport
@@ -30,9 +31,9 @@ struct CopiedFrame: Sendable, Equatable {
         luma.withUnsafeMutableBytes { luma in
             blue.withUnsafeMutableBytes { blue in
                 red.withUnsafeMutableBytes { red in
-                    guard let luma = Plane(luma, stride: width, width: width, height: height),
-                        let blue = Plane(blue, stride: chromaWidth, width: chromaWidth, height: chromaHeight),
-                        let red = Plane(red, stride: chromaWidth, width: chromaWidth, height: chromaHeight),
+                    guard let luma = Self.plane(luma, width, height),
+                        let blue = Self.plane(blue, chromaWidth, chromaHeight),
+                        let red = Self.plane(red, chromaWidth, chromaHeight),
                         let frame = I420Frame(luma: luma, blueChroma: blue, redChroma: red)
                     else { return }
                     look.apply(to: frame)
@@ -40,6 +41,10 @@ struct CopiedFrame: Sendable, Equatable {
             }
         }
         return CopiedFrame(width: width, height: height, planes: [luma, blue, red])
+    }
+
+    private static func plane(_ memory: UnsafeMutableRawBufferPointer, _ width: Int, _ height: Int) -> BytePlane? {
+        memory.baseAddress.flatMap { BytePlane(base: $0, stride: width, width: width, height: height) }
     }
 
     func applying(prompt: String) -> CopiedFrame { applying(Look(prompt: prompt, imageHash: nil)) }

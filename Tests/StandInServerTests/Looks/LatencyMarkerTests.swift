@@ -24,7 +24,7 @@ struct LatencyMarkerTests {
         try frame.withLuma { luma in
             for number in stride(from: UInt16(0), through: .max, by: 257) {
                 LatencyMarker.stamp(number, onto: luma)
-                #expect(LatencyMarker.read(from: luma) == number)
+                #expect(LatencyMarker.find(in: luma)?.number == number)
             }
         }
     }
@@ -38,7 +38,7 @@ struct LatencyMarkerTests {
         scaled.fill(
             luma: { x, y in Int(luma[y * denominator / numerator * 640 + x * denominator / numerator]) },
             blue: { _, _ in 128 }, red: { _, _ in 128 })
-        #expect(try scaled.withLuma { LatencyMarker.read(from: $0) } == 0xbeef)
+        #expect(try scaled.withLuma { LatencyMarker.find(in: $0)?.number } == 0xbeef)
     }
 
     @Test func noiseDoesNotHideTheNumber() throws {
@@ -52,7 +52,7 @@ struct LatencyMarkerTests {
         }
         let width = frame.width
         frame.fill(luma: { x, y in Int(luma[y * width + x]) + noise() }, blue: { _, _ in 128 }, red: { _, _ in 128 })
-        #expect(try frame.withLuma { LatencyMarker.read(from: $0) } == 0xa55a)
+        #expect(try frame.withLuma { LatencyMarker.find(in: $0)?.number } == 0xa55a)
     }
 
     @Test func oneSpoiltRowIsOutvoted() throws {
@@ -65,12 +65,12 @@ struct LatencyMarkerTests {
                 let value = Int(luma[y * 320 + x])
                 return (40..<48).contains(y) && (32..<192).contains(x) ? 250 - value : value
             }, blue: { _, _ in 128 }, red: { _, _ in 128 })
-        #expect(try frame.withLuma { LatencyMarker.read(from: $0) } == 0x0f0f)
+        #expect(try frame.withLuma { LatencyMarker.find(in: $0)?.number } == 0x0f0f)
     }
 
     @Test func nothingIsReadWhereNothingWasStamped() throws {
-        #expect(try TestFrame.gradient().withLuma { LatencyMarker.read(from: $0) } == nil)
-        #expect(try TestFrame.flat(200).withLuma { LatencyMarker.read(from: $0) } == nil)
+        #expect(try TestFrame.gradient().withLuma { LatencyMarker.find(in: $0)?.number } == nil)
+        #expect(try TestFrame.flat(200).withLuma { LatencyMarker.find(in: $0)?.number } == nil)
         let frame = TestFrame.flat(120, width: 192, height: 32)
         try frame.withLuma { LatencyMarker.stamp(7, onto: $0) }
         let luma = frame.planes[0]
@@ -78,7 +78,7 @@ struct LatencyMarkerTests {
         frame.fill(
             luma: { x, y in (64..<72).contains(x) ? 250 - Int(luma[y * 192 + x]) : Int(luma[y * 192 + x]) },
             blue: { _, _ in 128 }, red: { _, _ in 128 })
-        #expect(try frame.withLuma { LatencyMarker.read(from: $0) } == nil)
+        #expect(try frame.withLuma { LatencyMarker.find(in: $0)?.number } == nil)
     }
 
     @Test func aSmallFrameIsLeftAlone() throws {

@@ -1,3 +1,4 @@
+import DecartProtocol
 import StandInServer
 import Testing
 
@@ -159,15 +160,15 @@ struct LookTests {
         #expect(Set(testFrame.planes[0]) == [100])
     }
 
-    @Test func planesThatDoNotFitTheirMemoryAreRefused() {
+    @Test func planesWithoutSamplesOrWithShortRowsAreRefused() throws {
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 100, alignment: 1)
         defer { memory.deallocate() }
-        #expect(Plane(memory, stride: 10, width: 10, height: 10) != nil)
-        #expect(Plane(memory, stride: 12, width: 4, height: 9) != nil)
-        #expect(Plane(memory, stride: 10, width: 10, height: 11) == nil)
-        #expect(Plane(memory, stride: 9, width: 10, height: 2) == nil)
-        #expect(Plane(memory, stride: .max, width: 1, height: 3) == nil)
-        #expect(Plane(memory, stride: 10, width: 0, height: 1) == nil)
-        #expect(Plane(UnsafeMutableRawBufferPointer(start: nil, count: 0), stride: 1, width: 1, height: 1) == nil)
+        let base = try #require(memory.baseAddress)
+        #expect(BytePlane(base: base, stride: 10, width: 10, height: 10) != nil)
+        #expect(BytePlane(base: base, stride: 12, width: 4, height: 8) != nil)
+        #expect(BytePlane(base: base, stride: 9, width: 10, height: 2) == nil)
+        #expect(BytePlane(base: base, stride: -10, width: 10, height: 2) == nil)
+        #expect(BytePlane(base: base, stride: 10, width: 0, height: 1) == nil)
+        #expect(BytePlane(base: base, stride: 10, width: 1, height: 0) == nil)
     }
 }

@@ -30,7 +30,7 @@ struct FramePainterTests {
             let image = TestFrame.gradient()
             try image.withLuma { LatencyMarker.stamp(0x5ca1, onto: $0) }
             try image.withFrame { painter.paint($0) }
-            let number = try image.withLuma { LatencyMarker.read(from: $0) }
+            let number = try image.withLuma { LatencyMarker.find(in: $0)?.number }
             if carries { #expect(number == 0x5ca1) }
             #expect(difference(image.planes, TestFrame.gradient().planes) > 8)
         }
@@ -40,6 +40,6 @@ struct FramePainterTests {
         let painter = FramePainter(look: Look(style: .neon), carriesLatencyMarker: true) { _ in }
         let image = TestFrame.gradient()
         try image.withFrame { painter.paint($0) }
-        #expect(try image.withLuma { LatencyMarker.read(from: $0) } == nil)
+        #expect(try image.withLuma { LatencyMarker.find(in: $0)?.number } == nil)
     }
 }

@@ -1,3 +1,4 @@
+import DecartProtocol
 import StandInServer
 import Testing
 
@@ -33,21 +34,19 @@ final class TestFrame {
         return try body(try #require(I420Frame(luma: luma, blueChroma: blue, redChroma: red)))
     }
 
-    @discardableResult func withLuma<Value>(_ body: (Plane) throws -> Value) throws -> Value {
+    @discardableResult func withLuma<Value>(_ body: (BytePlane) throws -> Value) throws -> Value {
         try body(try #require(luma))
     }
 
-    private var luma: Plane? {
-        Plane(
-            UnsafeMutableRawBufferPointer(rebasing: storage[..<(lumaStride * height)]),
-            stride: lumaStride, width: width, height: height)
+    private var luma: BytePlane? {
+        storage.baseAddress.flatMap { BytePlane(base: $0, stride: lumaStride, width: width, height: height) }
     }
 
-    private func chroma(_ index: Int) -> Plane? {
+    private func chroma(_ index: Int) -> BytePlane? {
         let start = lumaStride * height + index * chromaStride * chromaHeight
-        return Plane(
-            UnsafeMutableRawBufferPointer(rebasing: storage[start..<(start + chromaStride * chromaHeight)]),
-            stride: chromaStride, width: chromaWidth, height: chromaHeight)
+        return storage.baseAddress.flatMap {
+            BytePlane(base: $0 + start, stride: chromaStride, width: chromaWidth, height: chromaHeight)
+        }
     }
 
     func fill(luma: (Int, Int) -> Int, blue: (Int, Int) -> Int, red: (Int, Int) -> Int) {

@@ -46,13 +46,7 @@ package struct ProbeResult: Sendable, Equatable {
 package enum ProbeKind: String, Sendable, CaseIterable {
     case dns, tcp, tls, key, stun, turn, session
 
-    package var title: String {
-        switch self {
-        case .key: "key"
-        case .session: "session"
-        default: rawValue.uppercased()
-        }
-    }
+    package var title: String { self == .key || self == .session ? rawValue : rawValue.uppercased() }
 }
 
 extension [ProbeResult] {

@@ -1,4 +1,5 @@
 // The results for people and for programs.
+import CommandLineOptions
 package import DecartProtocol
 
 package struct CheckOutput: Sendable {
@@ -30,21 +31,16 @@ package struct CheckOutput: Sendable {
 
     /// The table, in lines of at most `width` characters where words permit it.
     package func table(width: Int = 110) -> String {
-        let rows = results.map { (Self.mark($0.outcome), $0.kind.title, Self.time($0.duration), $0) }
-        let indent = String(repeating: " ", count: 28)
         var lines = ["decart-check \(service), model \(model)", ""]
-        for (mark, title, time, result) in rows {
-            let head = "  \(Self.padded(mark, 8))\(Self.padded(title, 8))\(Self.padded(time, 8, right: true))  "
+        for result in results {
+            let columns = Self.padded(Self.mark(result.outcome), 8) + Self.padded(result.kind.title, 8)
+            let head = "  \(columns)\(Self.padded(Self.time(result.duration), 8, right: true))  "
             // The first line names the service.
             let target = [.stun, .turn].contains(result.kind) && !result.target.isEmpty ? "\(result.target): " : ""
-            let wrapped = Self.wrapped(target + result.message, width: width - indent.count)
-            for (index, line) in wrapped.enumerated() { lines.append((index == 0 ? head : indent) + line) }
+            lines.append(head + HelpText.fill(target + result.message, indent: 28, width: width))
         }
         if let session { lines += ["", "Session"] + session.lines.map { "  " + $0 } }
-        for text in notes + [verdict] {
-            lines.append("")
-            lines += Self.wrapped(text, width: width)
-        }
+        for text in notes + [verdict] { lines += ["", HelpText.fill(text, indent: 0, width: width)] }
         return lines.joined(separator: "\n")
     }
 
@@ -71,19 +67,6 @@ package struct CheckOutput: Sendable {
     private static func padded(_ text: String, _ width: Int, right: Bool = false) -> String {
         let space = String(repeating: " ", count: max(0, width - text.count))
         return right ? space + text : text + space
-    }
-
-    private static func wrapped(_ text: String, width: Int) -> [String] {
-        var lines: [String] = []
-        var line = ""
-        for word in text.split(separator: " ") {
-            if !line.isEmpty, line.count + 1 + word.count > width {
-                lines.append(line)
-                line = ""
-            }
-            line += (line.isEmpty ? "" : " ") + word
-        }
-        return lines + [line]
     }
 
     // MARK: JSON

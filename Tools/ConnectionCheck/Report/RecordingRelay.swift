@@ -128,9 +128,9 @@ private final class RelayLink: @unchecked Sendable {
 
     /// Opens the service's channel; upgrades the element's connection only when that is open.
     private func open(_ head: HTTPRequestHead) {
-        guard WebSocketUpgrade.isRequested(by: head), WebSocketUpgrade.problem(of: head) == nil,
-            let (url, configuration) = target(of: head)
-        else { return refuse(401, "invalid api key") }
+        guard WebSocketUpgrade.problem(of: head) == nil, let (url, configuration) = target(of: head) else {
+            return refuse(401, "invalid api key")
+        }
         request?.hold()
         let channel = WebSocketChannel(url: url, configuration: configuration) { self.received($0) }
         self.channel = channel
@@ -189,9 +189,7 @@ private final class RelayLink: @unchecked Sendable {
         case .answered: break
         case .closed(let code, let reason):
             if let code = code.flatMap({ UInt16(exactly: $0) }) {
-                // RFC 6455 §5.5: a control frame has at most 125 bytes.
-                let reason = String(decoding: reason.utf8.prefix(120), as: UTF8.self).printable(limit: 40)
-                element?.sendClose(code: code, reason: reason)
+                element?.sendClose(code: code, reason: reason.printable(limit: 40))
             }
             ended((502, "the service has closed the connection"))
         case .failed(let error): ended((error.httpStatus ?? 502, error.message))

@@ -61,7 +61,7 @@ package struct SessionSummary: Sendable, Equatable {
     package var lines: [String] {
         func milliseconds(_ duration: Duration?) -> String { duration.map { "\($0.milliseconds) ms" } ?? "-" }
         let loss = packetsLost.map { "\($0) of \(packetsReceived + $0) packets lost" } ?? "loss unknown"
-        let roundTrip = roundTripTime.map { "\(Self.rounded(Self.milliseconds($0))) ms" } ?? "-"
+        let roundTrip = roundTripTime.map { "\(Self.rounded($0 / .milliseconds(1))) ms" } ?? "-"
         let rows: [(String, String)] = [
             ("transport", [transport, candidateTypes].compactMap(\.self).joined(separator: ", candidates ")),
             ("connected after", milliseconds(connectTime)),
@@ -81,10 +81,6 @@ package struct SessionSummary: Sendable, Equatable {
             + messages.map { "\($0.isError ? "error" : "warning") at \($0.time) ms: \($0.code): \($0.text)" }
     }
 
-    private static func milliseconds(_ duration: Duration) -> Double {
-        duration / .milliseconds(1)
-    }
-
     private static func rounded(_ value: Double) -> Double { (value * 10).rounded() / 10 }
     private static func kilobits(_ value: Int?) -> String { value.map { "\($0 / 1000) kbit/s" } ?? "-" }
 
@@ -97,7 +93,7 @@ package struct SessionSummary: Sendable, Equatable {
             "frames-per-second": framesPerSecond.map { .number(Self.rounded($0)) },
             "received-size": receivedSize.map { .string($0) }, "bitrate-sent": bitrateSent.map { .integer($0) },
             "bitrate-received": bitrateReceived.map { .integer($0) },
-            "round-trip-ms": roundTripTime.map { .number(Self.rounded(Self.milliseconds($0))) },
+            "round-trip-ms": roundTripTime.map { .number(Self.rounded($0 / .milliseconds(1))) },
             "packets-lost": packetsLost.map { .integer($0) }, "packets-received": .integer(packetsReceived),
             "relayed": isRelayed.map { .bool($0) }, "candidate-types": candidateTypes.map { .string($0) },
             "retries": .integer(retries),

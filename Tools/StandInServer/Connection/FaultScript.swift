@@ -148,17 +148,7 @@ extension Fault {
     private var timed: (seconds: Double, [FaultScript.Step])? {
         switch kind {
         case .error(let text): (0, [.action(.send(.error(text)))])
-        case .errorOfType:
-            (
-                0,
-                [
-                    .action(
-                        .send(
-                            .error(
-                                reason ?? "a fault of this stand-in", type: type ?? "internal_error", retryAfter: delay)
-                        ))
-                ] + (type == "capacity" ? [.close(code: FaultKind.CloseCode.tryAgainLater.rawValue, reason: "")] : [])
-            )
+        case .errorOfType: (0, typedError)
         case .close(let code, .time): (5, [.close(code: code.rawValue, reason: reason ?? "")])
         case .dropTCP: (5, [.reset])
         case .noPong: (0, [.ignorePings])
@@ -168,15 +158,20 @@ extension Fault {
         case .ws(let kind): (0, HostileFrames.steps(kind, n: n))
         case .sessionLimit: (10, [.endGeneration(reason: "timeout"), .close(code: 1000, reason: "session limit")])
         case .generationEnded: (5, [.pauseGeneration(reason: reason ?? "insufficient_credits", .same)])
-        case .generationRestart:
-            (
-                5,
-                [
-                    .pauseGeneration(reason: reason ?? "timeout", output ?? .same),
-                    .later(seconds: delay ?? 5, [.restartGeneration(output ?? .same)]),
-                ]
-            )
+        case .generationRestart: (5, restart(output ?? .same))
         default: nil
         }
+    }
+
+    private var typedError: [FaultScript.Step] {
+        let text = reason ?? "a fault of this stand-in"
+        let error = ServerMessage.error(text, type: type ?? "internal_error", retryAfter: delay)
+        let close = FaultScript.Step.close(code: FaultKind.CloseCode.tryAgainLater.rawValue, reason: "")
+        return [.action(.send(error))] + (type == "capacity" ? [close] : [])
+    }
+
+    private func restart(_ output: Output) -> [FaultScript.Step] {
+        let restart = FaultScript.Step.later(seconds: delay ?? 5, [.restartGeneration(output)])
+        return [.pauseGeneration(reason: reason ?? "timeout", output), restart]
     }
 }

@@ -2,13 +2,15 @@ import EventLoopThreads
 import Synchronization
 
 /// Waits until a session meets a query, without a thread of its own.
-// @unchecked: used on the thread of its connection only.
+// @unchecked: used on the thread of its connection only, except `isDue`.
 final class SessionWait: @unchecked Sendable {
     private let query: SessionQuery
     private let board: SessionBoard
     private let finish: (_ isMet: Bool, SessionRecord?) -> Void
     private var observer: Int?
     private var deadline: NetworkTimer?
+    /// A check will run soon.
+    private let isDue = Atomic(false)
 
     /// Waiting requests at the same time; each is called at every frame.
     static let maximumCount = 64
@@ -21,12 +23,11 @@ final class SessionWait: @unchecked Sendable {
 
     func start(on thread: NetworkThread) {
         deadline = thread.later(after: Duration(seconds: query.timeout)) { self.check(isLate: true) }
-        let flag = Flag()
         observer = board.observe {
             // Several changes, such as those of many sessions' frames, share a check.
-            guard !flag.isSet.exchange(true, ordering: .acquiringAndReleasing) else { return }
+            guard !self.isDue.exchange(true, ordering: .acquiringAndReleasing) else { return }
             thread.schedule(after: .milliseconds(2)) {
-                flag.isSet.store(false, ordering: .releasing)
+                self.isDue.store(false, ordering: .releasing)
                 self.check(isLate: false)
             }
         }
@@ -51,8 +52,4 @@ final class SessionWait: @unchecked Sendable {
             finish(false, query.candidate(in: records))
         }
     }
-}
-
-private final class Flag: Sendable {
-    let isSet = Atomic(false)
 }

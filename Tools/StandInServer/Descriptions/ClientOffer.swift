@@ -205,25 +205,15 @@ package struct ClientOffer {
 
     private func extensions(of media: SDPMedia) -> [SDPAttribute] {
         let isSimulcast = !layers(of: media).isEmpty || isSingle || !sends(media)
-        let wanted: [String]
+        let sdes = "urn:ietf:params:rtp-hdrext:sdes:"
+        var wanted: Set = [sdes + "mid"]
         if media.kind == "audio" {
-            wanted = ["urn:ietf:params:rtp-hdrext:sdes:mid", "urn:ietf:params:rtp-hdrext:ssrc-audio-level"]
+            wanted.insert("urn:ietf:params:rtp-hdrext:ssrc-audio-level")
         } else {
-            wanted =
-                [
-                    "urn:ietf:params:rtp-hdrext:sdes:mid",
-                    "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01",
-                ]
-                + (isSimulcast
-                    ? [
-                        "urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id",
-                        "urn:ietf:params:rtp-hdrext:sdes:repaired-rtp-stream-id",
-                    ] : [])
-                + (sends(media)
-                    ? [
-                        "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension"
-                    ] : [])
-                + (isSingle ? ["http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time"] : [])
+            wanted.insert("http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01")
+            if isSimulcast { wanted.formUnion([sdes + "rtp-stream-id", sdes + "repaired-rtp-stream-id"]) }
+            if sends(media) { wanted.insert(ServerDescription.dependencyDescriptor) }
+            if isSingle { wanted.insert("http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time") }
         }
         return media.values("extmap").filter { value in
             value.split(separator: " ").dropFirst().first.map { wanted.contains(String($0)) } ?? false

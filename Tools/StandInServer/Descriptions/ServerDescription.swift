@@ -20,6 +20,9 @@ struct ServerDescription: Sendable {
         }
     }
 
+    static let dependencyDescriptor =
+        "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension"
+
     let transport: Transport?
 
     func whole(_ media: [SDPMedia]) -> SDPDescription {
@@ -59,14 +62,11 @@ struct ServerDescription: Sendable {
     func media(
         _ kind: String, mid: String, _ formats: [RoomFormat], groupsRetransmissions: Bool, _ rest: [SDPAttribute]
     ) -> SDPMedia {
-        let types: [Int]
+        var types: [Int] = []
         var lines = opening(mid) + iceLines + [SDPAttribute("rtcp-mux"), SDPAttribute("rtcp-rsize")]
-        if groupsRetransmissions {
-            types = formats.map(\.payloadType) + formats.compactMap(\.retransmissionType)
-            lines += formats.flatMap(\.lines) + formats.flatMap(\.retransmissionLines)
-        } else {
-            types = formats.flatMap { [$0.payloadType] + ($0.retransmissionType.map { [$0] } ?? []) }
-            lines += formats.flatMap { $0.lines + $0.retransmissionLines }
+        for group in groupsRetransmissions ? [formats] : formats.map({ [$0] }) {
+            types += group.map(\.payloadType) + group.compactMap(\.retransmissionType)
+            lines += group.flatMap(\.lines) + group.flatMap(\.retransmissionLines)
         }
         var media = SDPMedia(kind: kind, port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: types.map(String.init))
         media.attributes = lines + rest

@@ -96,9 +96,7 @@ package struct SubscriberLines: Sendable {
         let capture = SDPAttribute("extmap", "2 http://www.webrtc.org/experiments/rtp-hdrext/abs-capture-time")
         guard kind == "video" else { return [capture] }
         return [
-            SDPAttribute(
-                "extmap", "1 https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension"),
-            capture,
+            SDPAttribute("extmap", "1 " + ServerDescription.dependencyDescriptor), capture,
             SDPAttribute("extmap", "3 http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time"),
         ]
     }

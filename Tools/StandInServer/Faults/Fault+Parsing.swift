@@ -58,24 +58,17 @@ extension Fault {
             guard text.utf8.count <= 123, !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7f })
             else { throw StandInError("\(kind.name): reason is at most 123 printable bytes") }
             reason = text
-        case .type:
-            guard ErrorTypes.all.contains(text) else {
-                throw StandInError("\(kind.name): type is one of \(ErrorTypes.all.joined(separator: ", "))")
-            }
-            type = text
-        case .output:
-            guard let value = Output(rawValue: text) else {
-                throw StandInError(
-                    "\(kind.name): output is one of \(Output.allCases.map(\.rawValue).joined(separator: ", "))")
-            }
-            output = value
-        case .codec:
-            guard let value = RoomCodec(rawValue: text) else {
-                throw StandInError(
-                    "\(kind.name): codec is one of \(RoomCodec.allCases.map(\.rawValue).joined(separator: ", "))")
-            }
-            codec = value
+        case .type: type = try word(key, text, of: ErrorTypes.all)
+        case .output: output = Output(rawValue: try word(key, text, of: Output.allCases.map(\.rawValue)))
+        case .codec: codec = RoomCodec(rawValue: try word(key, text, of: RoomCodec.allCases.map(\.rawValue)))
         }
+    }
+
+    private func word(_ key: Key, _ text: String, of words: [String]) throws(StandInError) -> String {
+        guard words.contains(text) else {
+            throw StandInError("\(kind.name): \(key.rawValue) is one of \(words.joined(separator: ", "))")
+        }
+        return text
     }
 
     private func seconds(_ key: Key, _ text: String) throws(StandInError) -> Double {

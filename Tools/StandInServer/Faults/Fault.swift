@@ -1,3 +1,5 @@
+import DecartProtocol
+
 /// A fault with its parameters, written as `NAME[:key=value,…]`.
 package struct Fault: Sendable, Equatable {
     package let kind: FaultKind
@@ -77,9 +79,4 @@ extension Fault: CustomStringConvertible {
         case .codec: codec?.rawValue
         }
     }
-}
-
-extension Double {
-    /// Omits a ".0".
-    var brief: String { Int(exactly: self).map(String.init) ?? String(self) }
 }

@@ -77,6 +77,11 @@ package enum FaultKind: Sendable, Hashable {
         init(_ kind: FaultKind, _ name: String, _ summary: String) { self.init(kind, name, [], summary) }
     }
 
+    // Parts of summaries.
+    private static let lasting = " from at= seconds (3) after the first, for= seconds long (else for ever)"
+    private static let joined = " at= seconds (5) after the client joined"
+    private static let held = "\(joined), for for= seconds (else for ever)"
+
     /// In the order in which a connection meets the faults. The names are part of users' scripts.
     private static let table: KeyValuePairs<Scope, [Entry]> = [
         .listener: [
@@ -189,15 +194,9 @@ package enum FaultKind: Sendable, Hashable {
             Entry(.dtls(.silent), "dtls_silent", "ICE connects, DTLS stays silent"),
             Entry(.dtls(.flood), "dtls_flood", "ICE connects, then malformed DTLS records, 10000 a second for 5 s"),
             Entry(.dtls(.oldVersion), "dtls_old_version", "ICE connects, then a DTLS 1.0 handshake"),
-            Entry(
-                .media(.silent), "media_silent", [.at, .for],
-                "no frames from at= seconds (3) after the first, for= seconds long (else for ever)"),
-            Entry(
-                .media(.freeze), "media_freeze", [.at, .for],
-                "the same frame from at= seconds (3) after the first, for= seconds long (else for ever)"),
-            Entry(
-                .media(.garbage), "media_garbage", [.at, .for],
-                "damaged frames from at= seconds (3) after the first, for= seconds long (else for ever)"),
+            Entry(.media(.silent), "media_silent", [.at, .for], "no frames\(lasting)"),
+            Entry(.media(.freeze), "media_freeze", [.at, .for], "the same frame\(lasting)"),
+            Entry(.media(.garbage), "media_garbage", [.at, .for], "damaged frames\(lasting)"),
             Entry(
                 .media(.replay), "media_replay", [.n],
                 "ICE and DTLS connect, then each SRTP packet is sent n= times (3); no valid frames"),
@@ -212,60 +211,45 @@ package enum FaultKind: Sendable, Hashable {
                 .room(.tokenRefused), "room_token_refused", "the room rejects the token of livekit_room_info with 401"),
             Entry(.room(.noCandidates), "room_ice_none", "no candidates in the room, in either direction"),
             Entry(
-                .room(.leaveDisconnect), "room_leave_disconnect", [.at],
-                "the room sends leave, DISCONNECT, at= seconds (5) after the client joined"),
+                .room(.leaveDisconnect), "room_leave_disconnect", [.at], "the room sends leave, DISCONNECT,\(joined)"),
             Entry(
                 .room(.leaveResume), "room_leave_resume", [.at],
-                "the room sends leave, RESUME, at= seconds (5) after the client joined; it may resume within 5 s"),
-            Entry(
-                .room(.leaveReconnect), "room_leave_reconnect", [.at],
-                "the room sends leave, RECONNECT, at= seconds (5) after the client joined"),
+                "the room sends leave, RESUME,\(joined); it may resume within 5 s"),
+            Entry(.room(.leaveReconnect), "room_leave_reconnect", [.at], "the room sends leave, RECONNECT,\(joined)"),
             Entry(
                 .room(.muteVideo), "room_mute", [.at, .for],
                 "the room mutes the client's video at= seconds (5) after it joined, for for= seconds (else until unmuted)"
             ),
             Entry(
                 .room(.leaveMigrate), "room_leave_migrate", [.at],
-                "the room sends leave, RESUME, with another URL of this stand-in, at= seconds (5) after the client joined"
-            ),
+                "the room sends leave, RESUME, with another URL of this stand-in,\(joined)"),
             Entry(
                 .room(.cut), "room_cut", [.at, .for, .n, .interval],
-                "the room's signalling connections are reset at= seconds (5) after the client joined, n= times (1) every "
-                    + "interval= seconds (1), and refused with 503 for for= seconds (0); media go on, and clients may resume"
-            ),
+                "the room's signalling connections are reset\(joined), n= times (1) every interval= seconds (1), "
+                    + "and refused with 503 for for= seconds (0); media go on, and clients may resume"),
             Entry(.room(.resumeRefused), "room_resume_refused", "the room refuses to resume: leave, RECONNECT"),
             Entry(.room(.resumeSilent), "room_resume_silent", "the room does not answer a resume"),
             Entry(
                 .room(.restart), "room_restart", [.at],
-                "the room resets its connection and ends its media at= seconds (5) after the client joined; it may join again"
-            ),
-            Entry(
-                .room(.pause), "room_pause", [.at, .for],
-                "the room pauses the transformed video at= seconds (5) after the client joined, for for= seconds (else for ever)"
-            ),
-            Entry(
-                .room(.muteOutput), "room_mute_output", [.at, .for],
-                "the service mutes its video at= seconds (5) after the client joined, for for= seconds (else for ever)"),
+                "the room resets its connection and ends its media\(joined); it may join again"),
+            Entry(.room(.pause), "room_pause", [.at, .for], "the room pauses the transformed video\(held)"),
+            Entry(.room(.muteOutput), "room_mute_output", [.at, .for], "the service mutes its video\(held)"),
             Entry(
                 .room(.secondTrack), "room_second_track", [.at, .for],
-                "the service publishes a second video, magenta, at= seconds (5) after the client joined, for for= seconds (else for "
-                    + "ever)"),
+                "the service publishes a second video, magenta,\(held)"),
             Entry(
                 .room(.secondServer), "room_second_server", [.at, .for],
-                "another inference server publishes magenta video at= seconds (5) after the client joined, for for= seconds (else "
-                    + "for ever), and leaves"),
+                "another inference server publishes magenta video\(held), and leaves"),
             Entry(
                 .room(.codecChange), "room_codec_change", [.at, .codec],
-                "the transformed video goes on in codec= (vp8, h264, vp9) on the same m-line at= seconds (5) after the client joined"
-            ),
+                "the transformed video goes on in codec= (vp8, h264, vp9) on the same m-line\(joined)"),
             Entry(
                 .room(.alertFirst), "room_alert_first", [.at],
-                "the room closes its media at= seconds (5) after the client joined, and sends leave, DISCONNECT, 0.1 s later"
-            ),
+                "the room closes its media\(joined), and sends leave, DISCONNECT, 0.1 s later"),
             Entry(
                 .room(.migrate), "room_migrate", [.at],
-                "the room closes its media and its signalling (1000) without a leave at= seconds (5) after the client joined, as for "
-                    + "another server; it may join again"),
+                "the room closes its media and its signalling (1000) without a leave\(joined), as for another server; "
+                    + "it may join again"),
             Entry(
                 .sessionLimit, "session_limit_at_T", [.at],
                 "generation_ended (timeout) and close 1000 at= seconds (10) after opening"),
@@ -281,17 +265,12 @@ package enum FaultKind: Sendable, Hashable {
     ]
 
     private static let closing: [Entry] = CloseCode.allCases.flatMap { code in
-        let number = code.rawValue
+        let name = "close_\(code.rawValue)"
+        let summary = "close \(code.rawValue)"
         return [
-            Entry(
-                .close(code, .join), "close_\(number)_at_join", [.reason],
-                "close \(number) as soon as the WebSocket is open"),
-            Entry(
-                .close(code, .connected), "close_\(number)_at_connected", [.reason],
-                "close \(number) after the first frame"),
-            Entry(
-                .close(code, .time), "close_\(number)_at_T", [.at, .reason],
-                "close \(number) at= seconds (5) after opening"),
+            Entry(.close(code, .join), "\(name)_at_join", [.reason], "\(summary) as soon as the WebSocket is open"),
+            Entry(.close(code, .connected), "\(name)_at_connected", [.reason], "\(summary) after the first frame"),
+            Entry(.close(code, .time), "\(name)_at_T", [.at, .reason], "\(summary) at= seconds (5) after opening"),
         ]
     }
 
@@ -315,6 +294,15 @@ package enum FaultKind: Sendable, Hashable {
     package var summary: String { Self.byKind[self]?.entry.summary ?? "" }
 
     package var scope: Scope { Self.byKind[self]?.scope ?? .session }
+
+    /// The list of all faults in two columns, whose lines the help wraps.
+    package static var help: String {
+        let width = (all.map(\.name.count).max() ?? 0) + 4
+        return all.map { kind in
+            let name = "  " + kind.name
+            return name + String(repeating: " ", count: width - name.count) + kind.summary
+        }.joined(separator: "\n")
+    }
 
     /// True if the fault can be injected into a running session.
     package var isInjectable: Bool { scope == .session || scope == .media }

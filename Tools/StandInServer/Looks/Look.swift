@@ -14,16 +14,8 @@ package struct Look: Sendable, Equatable {
         /// Colours rotated by 60 … 300 degrees, with a cast in the direction of the rotation.
         case hue(degrees: Int)
 
-        package var name: String {
-            switch self {
-            case .untouched: "untouched"
-            case .mosaic: "mosaic"
-            case .posterised: "posterised"
-            case .neon: "neon"
-            case .grey: "grey"
-            case .hue: "hue"
-            }
-        }
+        /// That of the case.
+        package var name: String { String("\(self)".prefix { $0 != "(" }) }
     }
 
     package static let styleNames = ["untouched", "hue"] + styleWords.map(\.style.name)
@@ -67,12 +59,12 @@ package struct Look: Sendable, Equatable {
         switch style {
         case .untouched: break
         case .mosaic: MosaicKernel.apply(to: frame)
-        case .posterised: PosteriseKernel.apply(to: frame)
+        case .posterised: PointwiseKernel.posterised.apply(to: frame)
         case .neon: NeonKernel.apply(to: frame)
-        case .grey: GreyKernel.apply(to: frame)
+        case .grey: PointwiseKernel.grey.apply(to: frame)
         case .hue(let degrees): HueKernel.apply(to: frame, degrees: degrees)
         }
-        if let tint { TintKernel.apply(to: frame, tint: tint) }
+        if let tint { PointwiseKernel.tint(tint).apply(to: frame) }
     }
 }
 

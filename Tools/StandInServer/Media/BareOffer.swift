@@ -1,3 +1,4 @@
+import GStreamerKit
 import MediaSecurity
 
 /// The parts of an offer that an answer without a pipeline needs: the first m-line, which must be video, with its first
@@ -9,49 +10,38 @@ struct BareOffer {
     let password: String
     let fingerprints: [Fingerprint]
     let candidates: [String]
-    /// The codec's rtpmap, fmtp and rtcp-fb lines.
-    private let codecLines: [String]
-    private let refusals: [String]
+    private let media: [SDPMedia]
 
-    init?(_ sdp: String) {
-        let lines = sdp.split(whereSeparator: \.isNewline).map(String.init)
-        func value(_ name: String) -> String? {
-            lines.first { $0.hasPrefix("a=\(name):") }.map { String($0.dropFirst(name.utf8.count + 3)) }
+    init?(_ text: String) {
+        guard let sdp = try? SDPDescription(parsing: text), let video = sdp.media.first, video.kind == "video" else {
+            return nil
         }
-        guard let media = lines.first(where: { $0.hasPrefix("m=") }), media.hasPrefix("m=video ") else { return nil }
-        let words = media.split(separator: " ")
-        guard words.count > 3, let payloadType = Int(words[3]), (0...127).contains(payloadType),
-            let usernameFragment = value("ice-ufrag"), let password = value("ice-pwd")
+        func values(_ name: String) -> [String] { sdp.values(name) + sdp.media.flatMap { $0.values(name) } }
+        guard let payloadType = video.formats.first.flatMap({ Int($0) }), (0...127).contains(payloadType),
+            let usernameFragment = values("ice-ufrag").first, let password = values("ice-pwd").first
         else { return nil }
-        self.payloadType = payloadType
-        self.usernameFragment = usernameFragment
-        self.password = password
-        mid = value("mid") ?? "0"
-        fingerprints = lines.compactMap { line in
-            line.hasPrefix("a=fingerprint:") ? Fingerprint(sdpValue: String(line.dropFirst(14))) : nil
-        }
-        candidates = lines.filter { $0.hasPrefix("a=candidate:") }
-        let sections = lines.indices.filter { lines[$0].hasPrefix("m=") }.dropFirst().prefix(16)
-        refusals = zip(sections, sections.dropFirst() + [lines.count]).flatMap { start, end -> [String] in
-            let words = lines[start].split(separator: " ")
-            guard words.count > 3 else { return [] }
-            return ["\(words[0]) 0 \(words[2]) \(words[3])"] + lines[start..<end].filter { $0.hasPrefix("a=mid:") } + [
-                "a=inactive"
-            ]
-        }
-        codecLines = lines.filter { line in
-            ["rtpmap", "fmtp", "rtcp-fb"].contains { line.hasPrefix("a=\($0):\(payloadType) ") }
-        }
+        (self.payloadType, self.usernameFragment, self.password) = (payloadType, usernameFragment, password)
+        (media, mid) = (sdp.media, video.value("mid") ?? "0")
+        fingerprints = values("fingerprint").compactMap(Fingerprint.init(sdpValue:))
+        candidates = values("candidate").map { "candidate:" + $0 }
     }
 
     func answer(usernameFragment: String, password: String, fingerprint: String) -> String {
-        let lines =
+        var video = SDPMedia(kind: "video", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: ["\(payloadType)"])
+        video.attributes =
             [
-                "v=0", "o=- 1 2 IN IP4 127.0.0.1", "s=-", "t=0 0", "a=group:BUNDLE \(mid)",
-                "m=video 9 UDP/TLS/RTP/SAVPF \(payloadType)", "c=IN IP4 0.0.0.0", "a=mid:\(mid)", "a=sendrecv",
-                "a=rtcp-mux", "a=ice-ufrag:\(usernameFragment)", "a=ice-pwd:\(password)", "a=ice-options:trickle",
-                "a=fingerprint:\(fingerprint)", "a=setup:active",
-            ] + codecLines + refusals
-        return lines.map { $0 + "\r\n" }.joined()
+                SDPAttribute("mid", mid), SDPAttribute("sendrecv"), SDPAttribute("rtcp-mux"),
+                SDPAttribute("ice-ufrag", usernameFragment), SDPAttribute("ice-pwd", password),
+                SDPAttribute("ice-options", "trickle"), SDPAttribute("fingerprint", fingerprint),
+                SDPAttribute("setup", "active"),
+            ]
+            + media[0].attributes.filter { attribute in
+                ["rtpmap", "fmtp", "rtcp-fb"].contains(attribute.name)
+                    && attribute.value?.hasPrefix("\(payloadType) ") ?? false
+            }
+        var answer = SDPDescription()
+        answer.attributes = [SDPAttribute("group", "BUNDLE \(mid)")]
+        answer.media = [video] + media.dropFirst().map(\.rejected)
+        return answer.text(sessionID: 1, version: 2)
     }
 }

@@ -14,9 +14,7 @@ package final class FramePainter: Sendable {
     let isFullHD: Bool
     /// Simulated inference time of a frame.
     package let delay: Duration
-    private let painted = Atomic<Int>(0)
-    private let raw = Atomic<Int>(0)
-    private let sent = Atomic<Int>(0)
+    private let counted = Mutex(FrameCounts())
     private let paused = Atomic(false)
     private let muted = Atomic(false)
     private let awaitsFrame = Atomic(true)
@@ -42,11 +40,7 @@ package final class FramePainter: Sendable {
 
     func measure(_ body: (inout MediaStatistics) -> Void) { measured.withLock { body(&$0) } }
 
-    package var counts: FrameCounts {
-        FrameCounts(
-            painted: painted.load(ordering: .relaxed), raw: raw.load(ordering: .relaxed),
-            sent: sent.load(ordering: .relaxed))
-    }
+    package var counts: FrameCounts { counted.withLock { $0 } }
 
     /// No generation runs, or the room forwards nothing of a muted track: incoming frames are dropped.
     var isPaused: Bool { paused.load(ordering: .relaxed) || muted.load(ordering: .relaxed) }
@@ -59,30 +53,25 @@ package final class FramePainter: Sendable {
     /// LiveKit's SDKs send black frames on a muted track, and its servers forward none of them.
     func setMuted(_ isMuted: Bool) { muted.store(isMuted, ordering: .relaxed) }
 
-    package func noteSent() {
-        sent.wrappingAdd(1, ordering: .relaxed)
-    }
+    package func noteSent() { counted.withLock { $0.sent += 1 } }
 
     package func setLook(_ look: Look) {
         self.look.withLock { $0 = look }
     }
 
-    /// Counts an encoded frame, which goes back as it is.
+    /// Counts a frame, painted or encoded; the latter goes back as it is.
     func pass() {
-        painted.wrappingAdd(1, ordering: .relaxed)
+        counted.withLock { $0.painted += 1 }
         onFrame(awaitsFrame.exchange(false, ordering: .relaxed))
     }
 
     package func paint(_ frame: I420Frame) {
         // A frame without a readable marker gets none: an invented number would count as a delivered frame.
-        let number = carriesLatencyMarker ? LatencyMarker.read(from: frame.luma) : nil
-        if let look = look.withLock({ $0 }) {
-            look.apply(to: frame)
-        } else {
-            raw.wrappingAdd(1, ordering: .relaxed)
-        }
+        let number = carriesLatencyMarker ? LatencyMarker.find(in: frame.luma)?.number : nil
+        let look = look.withLock { $0 }
+        look?.apply(to: frame)
         if let number { LatencyMarker.stamp(number, onto: frame.luma) }
-        painted.wrappingAdd(1, ordering: .relaxed)
-        onFrame(awaitsFrame.exchange(false, ordering: .relaxed))
+        if look == nil { counted.withLock { $0.raw += 1 } }
+        pass()
     }
 }

@@ -1,4 +1,5 @@
 // Stands between decoder and encoder and paints frames on the pipeline's streaming thread.
+import DecartProtocol
 import GStreamerKit
 import WebRTCTransport
 
@@ -55,7 +56,7 @@ struct PaintingBin {
             painter.viewers.input?.show(buffer, caps)
             if !isHalved, faults.isOn(.capsChange) {
                 isHalved = true
-                Self.halve(size, video)
+                Self.set(size, max(video.width / 4 * 2, 16), max(video.height / 4 * 2, 16))
             }
             // Drop a frame that cannot be painted: it must not go back untransformed.
             guard var output = Self.paint(buffer, video, painter) else { return }
@@ -86,10 +87,6 @@ struct PaintingBin {
     private static func measure(_ output: Buffer, now: ClockTime?, _ painter: FramePainter) {
         guard let now, let time = output.pts, now >= time else { return }
         painter.measure { $0.delay = .nanoseconds(Int64(clamping: now &- time)) }
-    }
-
-    private static func halve(_ size: Element?, _ video: VideoInfo) {
-        set(size, max(video.width / 4 * 2, 16), max(video.height / 4 * 2, 16))
     }
 
     /// Keeps the shape, as the service does: 1884x1080 for 1088x624 (DecartAI/sdk#140).
@@ -167,17 +164,12 @@ extension Buffer {
 }
 
 extension I420Frame {
-    /// Wraps the planes of a mapped frame. The mapping owns the memory; its size follows from stride and height.
+    /// Wraps the planes of a mapped frame, which owns their memory.
     fileprivate init?(_ planes: [FramePlane]) {
-        guard planes.count == 3, planes.allSatisfy({ $0.stride > 0 }) else { return nil }
-        func plane(_ index: Int) -> Plane? {
-            let (stride, layout) = (planes[index].stride, planes[index].layout)
-            // The last row need not be padded to the stride.
-            let bytes = stride &* (layout.rows &- 1) &+ layout.columns
-            let memory = UnsafeMutableRawBufferPointer(start: planes[index].base, count: bytes)
-            return Plane(memory, stride: stride, width: layout.columns, height: layout.rows)
+        let planes = planes.compactMap {
+            BytePlane(base: $0.base, stride: $0.stride, width: $0.layout.columns, height: $0.layout.rows)
         }
-        guard let luma = plane(0), let blueChroma = plane(1), let redChroma = plane(2) else { return nil }
-        self.init(luma: luma, blueChroma: blueChroma, redChroma: redChroma)
+        guard planes.count == 3 else { return nil }
+        self.init(luma: planes[0], blueChroma: planes[1], redChroma: planes[2])
     }
 }

@@ -7,12 +7,16 @@ enum RejectingAnswer {
         let lines = try SDPDescription(parsing: offer).media
         guard !lines.isEmpty else { throw PeerConnectionError(.rejected, "the offer has no m-line") }
         var answer = SDPDescription()
-        answer.media = lines.map { offered in
-            var line = offered
-            line.port = 0
-            line.attributes = offered.attributes.filter { $0.name == "mid" } + [SDPAttribute("inactive")]
-            return line
-        }
+        answer.media = lines.map(\.rejected)
         return answer.text(sessionID: 1, version: 1)
+    }
+}
+
+extension SDPMedia {
+    var rejected: SDPMedia {
+        var line = self
+        line.port = 0
+        line.attributes = attributes.filter { $0.name == "mid" } + [SDPAttribute("inactive")]
+        return line
     }
 }

@@ -27,18 +27,24 @@ struct PageAccess: Sendable {
         fields.contains("Origin") || fields.contains("Sec-Fetch-Site")
     }
 
+    private static let otherOrigin = HTTPAnswer(error: "not for pages of other origins", status: 403)
+    private static let noToken = HTTPAnswer(error: "the token of the page is missing or wrong", status: 403)
+
     /// Returns nil if the request is the page's own. `Host` is checked already.
-    func refusal(of head: HTTPRequestHead) -> HTTPAnswer? {
+    /// - Parameter isForeign: The request is one from another machine.
+    func refusal(of head: HTTPRequestHead, isForeign: Bool) -> HTTPAnswer? {
         let sites = head.fields["Sec-Fetch-Site"]
         guard isSameOrigin(head.fields), sites.allSatisfy({ $0 == "same-origin" || $0 == "none" }) else {
-            return HTTPAnswer(error: "not for pages of other origins", status: 403)
+            return Self.otherOrigin
         }
-        // The user opens the page itself; it has no token yet, and changes nothing.
-        if head.method == "GET", PageFiles.paths.contains(String(head.path)) { return nil }
-        guard hasToken(head.fields[Self.header]) else {
-            return HTTPAnswer(error: "the token of the page is missing or wrong", status: 403)
+        guard head.method == "GET", PageFiles.paths.contains(String(head.path)) else {
+            return hasToken(head.fields[Self.header]) ? nil : Self.noToken
         }
-        return nil
+        // The user opens the page itself; on this machine it has no token yet, and changes nothing. A browser can send no
+        // header of one's own with the request for a page, its style and its script.
+        let token = PercentEncoding.firstQueryItems(ofTarget: head.target)["token"]
+        return !isForeign || hasToken(token.map { [$0] } ?? [])
+            ? nil : HTTPAnswer(403, "open the address that decart-standin printed, with its token")
     }
 
     /// True if the request names the host of `--web-host`: it then needs the token, also from this machine.
@@ -49,35 +55,15 @@ struct PageAccess: Sendable {
         return BrowserGuard.plain(url.host) == BrowserGuard.plain(host)
     }
 
-    /// Returns nil if this request from another machine may be answered. Its `Host` is checked already.
-    func refusal(ofForeign head: HTTPRequestHead) -> HTTPAnswer? {
-        let sites = head.fields["Sec-Fetch-Site"]
-        guard isSameOrigin(head.fields), sites.allSatisfy({ $0 == "same-origin" || $0 == "none" }) else {
-            return HTTPAnswer(error: "not for pages of other origins", status: 403)
-        }
-        // A browser can send no header of one's own with the request for a page, its style and its script.
-        if head.method == "GET", PageFiles.paths.contains(String(head.path)) {
-            let token = PercentEncoding.firstQueryItems(ofTarget: head.target)["token"]
-            return hasToken(token.map { [$0] } ?? [])
-                ? nil : HTTPAnswer(403, "open the address that decart-standin printed, with its token")
-        }
-        guard hasToken(head.fields[Self.header]) else {
-            return HTTPAnswer(error: "the token of the page is missing or wrong", status: 403)
-        }
-        return nil
-    }
-
     /// Returns nil if the page may open this WebSocket. Browsers send `Origin` with each.
     func refusal(ofUpgrade head: HTTPRequestHead) -> HTTPAnswer? {
         guard BrowserGuard.namesThisMachine(head.fields) || isForeign(head.fields), head.fields.contains("Origin"),
             isSameOrigin(head.fields)
-        else { return HTTPAnswer(error: "not for pages of other origins", status: 403) }
+        else { return Self.otherOrigin }
         let protocols = head.fields.list("Sec-WebSocket-Protocol")
         let tokens = protocols.filter { $0.hasPrefix(Self.tokenPrefix) }
             .map { String($0.dropFirst(Self.tokenPrefix.count)) }
-        guard protocols.contains(Self.subprotocol), hasToken(tokens) else {
-            return HTTPAnswer(error: "the token of the page is missing or wrong", status: 403)
-        }
+        guard protocols.contains(Self.subprotocol), hasToken(tokens) else { return Self.noToken }
         return nil
     }
 

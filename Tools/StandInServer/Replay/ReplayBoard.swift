@@ -23,33 +23,21 @@ final class ReplayBoard: Sendable {
         self.transports = transports
     }
 
-    fileprivate func next() -> [ControlRecording.Entry] {
+    /// Call it for each connection that requests a session: rooms, viewers and requests for tokens are none.
+    func next() -> RecordedSession {
         count.withLock { count in
             defer { count += 1 }
-            return attempts.indices.contains(count) ? attempts[count] : attempts.last ?? []
+            return RecordedSession(entries: attempts.indices.contains(count) ? attempts[count] : attempts.last ?? [])
         }
     }
 }
 
-/// The place of one connection in the recording. It is claimed when the connection requests a session: rooms, viewers
-/// and requests for tokens are no sessions.
-final class ReplayTicket: Sendable {
-    private let board: ReplayBoard
-    private let entries = Mutex<[ControlRecording.Entry]?>(nil)
-
-    init(_ board: ReplayBoard) { self.board = board }
-
-    func claim() -> [ControlRecording.Entry] {
-        entries.withLock { entries in
-            let taken = entries ?? board.next()
-            entries = taken
-            return taken
-        }
-    }
+/// One session of the recording.
+struct RecordedSession: Sendable {
+    let entries: [ControlRecording.Entry]
 
     /// The HTTP answer if the recorded service did not open this session's channel.
     var refusal: HTTPAnswer? {
-        let entries = claim()
         guard !entries.contains(where: { $0.event == .opened }) else { return nil }
         for entry in entries {
             // Without a status the relay of decart-check answers 502.
@@ -57,6 +45,4 @@ final class ReplayTicket: Sendable {
         }
         return nil
     }
-
-    func script(_ identity: SessionIdentity) -> ReplayScript { ReplayScript(claim(), identity: identity) }
 }

@@ -33,7 +33,8 @@ final class Room: Sendable {
     let trailers = Mutex<[LiveKitPacketTrailerFeature]>([])
     /// The participants by identity. One stays for a while without a connection, so that it can resume.
     private let participants = Mutex<[String: RoomParticipant]>([:])
-    private let address = Mutex("")
+    /// The URL by which the client reaches the room.
+    let url = Mutex("")
     /// The end of the time in which the room accepts no connection.
     private let closedUntil = Mutex<ContinuousClock.Instant?>(nil)
 
@@ -44,10 +45,6 @@ final class Room: Sendable {
         (self.painter, self.codec) = (painter, codec)
         self.faults = Mutex(faults)
     }
-
-    /// The URL by which the client reaches the room.
-    var url: String { address.withLock { $0 } }
-    func setURL(_ url: String) { address.withLock { $0 = url } }
 
     func identity(of join: RoomAdmission.RoomJoin) -> String { join.viewer ?? identity.participant }
 

@@ -26,7 +26,7 @@ final class RoomHandler: WebSocketHandler, @unchecked Sendable {
     // MARK: Connection
 
     func opened() {
-        room.setURL(RoomAddress.url(host: join.host, connection))
+        room.url.withLock { $0 = RoomAddress.url(host: join.host, connection) }
         if join.isResume { resume() } else { enter() }
     }
 

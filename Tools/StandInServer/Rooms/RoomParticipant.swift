@@ -145,7 +145,7 @@ final class RoomParticipant: @unchecked Sendable {
             if case .trackPublished(let published) = response.message {
                 let track = published.track
                 if track.type == .video { room.trailers.withLock { $0 = track.packetTrailerFeatures } }
-                services.board.update(room.number) { $0.note(track: "\(track.source) \(track.name) \(track.sid)") }
+                services.board.update(room.number) { $0.trackTexts.add("\(track.source) \(track.name) \(track.sid)") }
             }
             connection?.send(response)
         case .startMedia: startMedia()
@@ -204,7 +204,7 @@ final class RoomParticipant: @unchecked Sendable {
             perform(machine.mediaConnected(side))
         case .streamArrived(let rid):
             log("stream \(rid) of a simulcast")
-            services.board.update(room.number) { $0.note(stream: rid) }
+            services.board.update(room.number) { $0.streamTexts.add(rid) }
         case .failed(let reason):
             log("media failed: \(LogText.clean(reason))")
             if !isViewer { services.board.update(room.number) { $0.mediaFailure = reason } }
@@ -239,7 +239,8 @@ final class RoomParticipant: @unchecked Sendable {
         case .leaveResume: leave(.resume, .connectionTimeout)
         case .leaveReconnect: leave(.reconnect, .serverShutdown)
         case .leaveMigrate:
-            let region = LiveKitRegionInfo.with { ($0.region, $0.url) = ("region-2", room.url + "/region-2") }
+            let url = room.url.withLock { $0 } + "/region-2"
+            let region = LiveKitRegionInfo.with { ($0.region, $0.url) = ("region-2", url) }
             perform(machine.leave(.resume, reason: .migration, regions: [region]))
         case .muteVideo:
             perform(machine.muteVideo(true))

@@ -101,14 +101,14 @@ private final class ControlExchange: @unchecked Sendable {
 
     /// Returns nil if the request is allowed.
     private func refusal(of head: HTTPRequestHead, _ page: PageAccess?, isForeign: Bool) -> HTTPAnswer? {
-        if isForeign, let page { return page.refusal(ofForeign: head) }
+        if isForeign, let page { return page.refusal(of: head, isForeign: true) }
         // DNS rebinding: a page whose host name resolves to this machine reads the answers as same-origin, without
         // `Origin`.
         guard isFromHere, BrowserGuard.namesThisMachine(head.fields) else {
             return HTTPAnswer(403, "the Host of the request is no loopback name or address")
         }
         guard PageAccess.isBrowser(head.fields) || (page != nil && head.target.hasPrefix("/page/")) else { return nil }
-        return page.map { $0.refusal(of: head) } ?? HTTPAnswer(403, "not for browsers")
+        return page.map { $0.refusal(of: head, isForeign: false) } ?? HTTPAnswer(403, "not for browsers")
     }
 
     /// Opens a WebSocket of the page, which shows a side of a session.

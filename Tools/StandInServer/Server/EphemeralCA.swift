@@ -1,5 +1,6 @@
 // Certificates for tls_bad_*. The openssl command makes them in a temporary directory, which is removed before the first
 // connection. A client that trusts their authority sees exactly one fault in each of them.
+private import CGIO
 import DecartProtocol
 import Glibc
 import MediaSecurity
@@ -70,21 +71,15 @@ struct EphemeralCA {
         """
 
     private func create(writingCertificateTo file: String) throws(StandInError) {
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        for descriptor in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] {
-            posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_RDWR, 0)
-        }
-        let words = ["sh", "-c", Self.script, "sh", directory, file]
+        let words = ["/bin/sh", "-c", Self.script, "sh", directory, file]
         var arguments = words.map { strdup($0) } + [nil]
         defer { for argument in arguments { free(argument) } }
-        var process = pid_t()
-        guard posix_spawn(&process, "/bin/sh", &actions, nil, &arguments, environ) == 0 else {
+        var status: Int32 = 0
+        // Its standard input is /dev/null too.
+        let flags = GSpawnFlags(G_SPAWN_STDOUT_TO_DEV_NULL.rawValue | G_SPAWN_STDERR_TO_DEV_NULL.rawValue)
+        guard g_spawn_sync(nil, &arguments, nil, flags, nil, nil, nil, nil, &status, nil) != 0 else {
             throw StandInError("cannot run /bin/sh, which makes certificates")
         }
-        var status: Int32 = 0
-        while waitpid(process, &status, 0) == -1, errno == EINTR {}
         switch status >> 8 {
         case _ where status == 0: break
         case 3: throw StandInError("cannot write \(file)")

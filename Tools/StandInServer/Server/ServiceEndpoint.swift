@@ -26,17 +26,15 @@ struct ServiceEndpoint: Sendable {
             guard let session = try? TLSSession(server: context) else { return stream.close() }
             stream.secure(session)
         }
-        let ticket = replay.map(ReplayTicket.init)
         connections.add(
             ClientConnection(stream) { connection, head, body in
                 guard let body else { return connection.close() }
-                respond(to: head, body, on: connection, early, ticket)
+                respond(to: head, body, on: connection, early)
             })
     }
 
     private func respond(
-        to head: HTTPRequestHead, _ body: [UInt8], on connection: ClientConnection, _ early: FaultPlan?,
-        _ ticket: ReplayTicket?
+        to head: HTTPRequestHead, _ body: [UInt8], on connection: ClientConnection, _ early: FaultPlan?
     ) {
         let plan = early ?? faults.next()
         if let refusal = browserGuard.refusal(of: head.fields) { return refuse(refusal, on: connection) }
@@ -47,12 +45,18 @@ struct ServiceEndpoint: Sendable {
             upgrade(connection)
             return connection.serve(by: RoomHandler(connection, room: room, join: join, services: services))
         }
-        switch watchStream(head, plan, connection) ?? refuseRoom(head) ?? admit(head, plan, ticket) {
+        var admission = watchStream(head, plan, connection) ?? refuseRoom(head) ?? admit(head, plan)
+        var recorded: RecordedSession?
+        if case .admitted(let request, _) = admission, request.viewedSessionID == nil {
+            recorded = replay?.next()
+            if let answer = recorded?.refusal { admission = .refused(answer) }
+        }
+        switch admission {
         case .neverAnswered:
             configuration.log("answers with header fields without end")
             connection.answerEndlessly(
                 "HTTP/1.1 101 Switching Protocols\r\n", String(repeating: "X-Fault: endless_headers\r\n", count: 64))
-        case .admitted(let request, let plan) where isUpgrade: open(request, plan, ticket, on: connection)
+        case .admitted(let request, let plan) where isUpgrade: open(request, plan, recorded, on: connection)
         case .admitted:
             let answer = accountAnswer(head, body, plan) ?? HTTPAnswer(426, "this is a WebSocket service")
             refuse(CrossOrigin.permitting(answer, to: head), on: connection)
@@ -108,15 +112,11 @@ struct ServiceEndpoint: Sendable {
         return .refused(answer)
     }
 
-    private func admit(_ head: HTTPRequestHead, _ plan: FaultPlan, _ ticket: ReplayTicket?) -> Admission {
-        let admission = Admission(
+    private func admit(_ head: HTTPRequestHead, _ plan: FaultPlan) -> Admission {
+        Admission(
             target: head.target, host: head.host, userAgent: head.fields.first("User-Agent"), keys: keys,
             isFull: services.board.openCount >= configuration.maximumSessionCount, limitAnswer: limitAnswer, plan: plan,
             isSession: { services.viewers.viewers(of: $0) != nil })
-        guard case .admitted(let request, _) = admission, request.viewedSessionID == nil,
-            let answer = ticket?.refusal
-        else { return admission }
-        return .refused(answer)
     }
 
     private var limitAnswer: LimitAnswer? {
@@ -132,7 +132,7 @@ struct ServiceEndpoint: Sendable {
     }
 
     private func open(
-        _ request: ConnectionRequest, _ plan: FaultPlan, _ ticket: ReplayTicket?, on connection: ClientConnection
+        _ request: ConnectionRequest, _ plan: FaultPlan, _ recorded: RecordedSession?, on connection: ClientConnection
     ) {
         if let fault = plan.first(.slow(.upgrade)) { connection.drip(Self.interval(fault)) }
         upgrade(connection)
@@ -142,7 +142,7 @@ struct ServiceEndpoint: Sendable {
             by: ConnectionHandler(
                 connection, request: request, rules: rules, plan: plan, services: services,
                 viewers: request.viewedSessionID.flatMap { services.viewers.viewers(of: $0) },
-                replay: rules.isViewer ? nil : ticket?.script(rules.identity)))
+                replay: recorded.map { ReplayScript($0.entries, identity: rules.identity) }))
     }
 
     private func rules(

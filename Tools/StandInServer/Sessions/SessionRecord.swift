@@ -31,10 +31,10 @@ package struct SessionRecord: Sendable, Equatable {
     package internal(set) var viewerCount = 0
     /// The latest tracks that the client announced: in a room `source name sid`, otherwise the `msid` of its offer.
     package var tracks: [String] { trackTexts.texts }
-    private(set) var trackTexts = RecentTexts()
+    var trackTexts = RecentTexts()
     /// The latest simulcast streams received, by rid.
     package var simulcastStreams: [String] { streamTexts.texts }
-    private(set) var streamTexts = RecentTexts()
+    var streamTexts = RecentTexts()
     package internal(set) var receivedEndOfCandidates = false
     package internal(set) var isGenerating = false
     package internal(set) var tickCount = 0
@@ -87,7 +87,7 @@ package struct SessionRecord: Sendable, Equatable {
         case .offer(let sdp):
             offerCount += 1
             let ids = sdp.split(whereSeparator: \.isNewline).filter { $0.hasPrefix("a=msid:") }
-            for id in ids.prefix(4) { note(track: String(id.dropFirst("a=msid:".count))) }
+            for id in ids.prefix(4) { trackTexts.add(String(id.dropFirst("a=msid:".count))) }
         case .iceCandidate(let candidate):
             if candidate?.candidate.isEmpty ?? true {
                 receivedEndOfCandidates = true
@@ -110,10 +110,6 @@ package struct SessionRecord: Sendable, Equatable {
         default: break
         }
     }
-
-    mutating func note(track: String) { trackTexts.add(track) }
-
-    mutating func note(stream rid: String) { streamTexts.add(rid) }
 
     private mutating func note(prompt: String) {
         promptCount += 1

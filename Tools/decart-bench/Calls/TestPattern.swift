@@ -72,9 +72,9 @@ struct TestPattern: Sendable {
         luma(of: UnsafeMutableRawBufferPointer(mutating: frame)).flatMap(LatencyMarker.find).map { Int($0.number) }
     }
 
-    private static func luma(of frame: UnsafeMutableRawBufferPointer) -> LatencyMarker.Luma? {
+    private static func luma(of frame: UnsafeMutableRawBufferPointer) -> BytePlane? {
         guard frame.count >= width * height, let base = frame.baseAddress else { return nil }
-        return LatencyMarker.Luma(base: base, stride: width, width: width, height: height)
+        return BytePlane(base: base, stride: width, width: width, height: height)
     }
 }
 
