@@ -110,9 +110,7 @@ final class ICETransport: @unchecked Sendable {
         return true
     }
 
-    func setServers(_ servers: [ICEServer], policy: ICETransportPolicy) { self.servers = (servers, policy) }
-
-    /// Gathers from the last servers too.
+    /// Gathers from the last servers too, with `awaitsServers` and at the first call.
     func addServers(_ servers: [ICEServer], policy: ICETransportPolicy) {
         let known = self.servers
         self.servers = (servers, policy)

@@ -73,13 +73,8 @@ package final class PeerConnection: @unchecked Sendable {
         network.async { [self] in ice.add(candidate) }
     }
 
-    /// Sets the servers of later ICE sessions: those of restarts.
-    package func setServers(_ servers: [ICEServer], policy: ICETransportPolicy) {
-        network.async { [self] in ice.setServers(servers, policy: policy) }
-    }
-
-    /// Sets the servers of this and later ICE sessions, with `awaitsServers`. Only the first call counts; of further
-    /// servers, the ICE session that runs takes TURN servers alone.
+    /// Sets the servers of later ICE sessions: those of restarts. With `awaitsServers`, the first call also gives the
+    /// ICE session that runs the TURN servers among them.
     package func addServers(_ servers: [ICEServer], policy: ICETransportPolicy) {
         network.async { [self] in ice.addServers(servers, policy: policy) }
     }
