@@ -126,7 +126,7 @@ def address(run):
     run.lab.move_client()
     client.wait(5, "resume", lambda: True if client.stats()["resumes"] >= 1 else None)
     # The control channel's TCP connection has died with the address.
-    state = client.wait(25, "the next session", lambda: next(
+    state = client.wait(40, "the next session", lambda: next(
         (message for message in client.all("decart-state", at)
          if message.get("session-id") not in (None, session) and message["connected"]), None))
     client.frame(state["t"], seconds=5)
