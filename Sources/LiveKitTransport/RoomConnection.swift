@@ -47,7 +47,7 @@ package enum RoomConnectionEvent: Sendable {
     /// when they change.
     case subscribed
     case connected(ice: Duration?, dtls: Duration?)
-    /// Comes on the network thread.
+    /// Comes on the network thread, unlike all others.
     case bitrateTarget(BitrateTarget)
     /// The room mutes exactly these kinds of our tracks.
     case muted(Set<MediaKind>)

@@ -14,7 +14,7 @@ package struct Look: Sendable, Equatable {
         /// Colours rotated by 60 … 300 degrees, with a cast in the direction of the rotation.
         case hue(degrees: Int)
 
-        /// That of the case.
+        /// The name of the case.
         package var name: String { String("\(self)".prefix { $0 != "(" }) }
     }
 
