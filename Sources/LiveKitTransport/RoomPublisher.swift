@@ -11,7 +11,7 @@ struct RoomPublisher: Sendable {
     private struct Track: Sendable {
         /// Muted on the server, where it stays published; nil: it has never been muted.
         var isMuted: Bool? { didSet { known?.track.muted = isMuted ?? false } }
-        /// The offer that goes with the announcement holds it.
+        /// The offer that goes with the announcement holds this track.
         var isOfferedEarly = false
         /// The server's description, once it knows the track; its SID is empty until the server has sent that.
         var known: LiveKitTrackPublishedResponse?
@@ -137,7 +137,7 @@ struct RoomPublisher: Sendable {
     // MARK: Muted tracks
 
     /// Informs the server of each track that is muted or no longer muted.
-    /// - Parameter repeats: also of those that it knows to be: the last request may have been lost with its connection.
+    /// - Parameter repeats: sends known mutes again, because the last request may have been lost with its connection.
     mutating func updateMutes(repeats: Bool = false) -> [RoomAction] {
         MediaKind.allCases.compactMap { kind in
             let isMuted = muted.contains(kind) || mutedByRoom.contains(kind)
@@ -241,7 +241,7 @@ struct RoomPublisher: Sendable {
 
     // MARK: Requests
 
-    /// Those that the server has not answered.
+    /// The announcements that the server has not answered.
     private var announcements: [LiveKitAddTrackRequest] {
         Self.kinds.filter { tracks[$0] != nil && tracks[$0]?.known == nil }.map(announcement)
     }

@@ -50,7 +50,7 @@ struct RoomSubscriptions: Sendable {
 
     /// Records the tracks of inference servers and ignores all other participants; subscribes to the newest tracks.
     mutating func update(_ participants: [LiveKitParticipantInfo]) -> [Change] {
-        /// Of each participant that left: we had subscribed to its tracks.
+        /// One entry for each participant that left; true: we were subscribed to a track of it.
         var left: [Bool] = []
         for participant in participants.prefix(Self.maximumParticipants)
         where participant.identity.hasPrefix(Self.sourcePrefix) && participant.sid.utf8.count <= Self.longestName {

@@ -33,7 +33,7 @@ package enum TLSTrust: Sendable, Equatable {
     }
 
     /// Makes the context on a thread of its own, and passes it on, on the network thread.
-    /// - Parameter fail: called in its place, on the network thread too.
+    /// - Parameter fail: called instead of `completion` if there is no context, on the network thread too.
     static func prepare(
         _ trust: TLSTrust?, protocols: [String] = ["http/1.1"], on thread: NetworkThread,
         orElse fail: @escaping @Sendable (SessionError) -> Void,

@@ -9,7 +9,7 @@ final class SessionWait: @unchecked Sendable {
     private let finish: (_ isMet: Bool, SessionRecord?) -> Void
     private var observer: Int?
     private var deadline: NetworkTimer?
-    /// A check will run soon.
+    /// A check is scheduled, and later changes share it.
     private let isDue = Atomic(false)
 
     /// Waiting requests at the same time; each is called at every frame.

@@ -62,8 +62,8 @@ final class SessionBoard: Sendable {
         changeEntry(number) { ($0.record, $0.painter) = ($0.current, painter) }
     }
 
-    /// Calls the observers after a count outside the board has changed. Called at each frame of every session, so that it
-    /// takes no lock for nobody: with more threads than cores, each would wait for all the others in turn.
+    /// Calls the observers after a count outside the board has changed. Called at each frame of every session,
+    /// so it takes no lock while there is no observer: with more threads than cores, each would wait for all the others.
     func wake() {
         // One that is added meanwhile reads the new count.
         guard storedObserverCount.load(ordering: .sequentiallyConsistent) > 0 else { return }
