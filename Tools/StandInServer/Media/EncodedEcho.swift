@@ -11,9 +11,14 @@ struct EncodedEcho {
     /// Drops frames until `send`; passes keyframe requests to the client.
     let echoed: Pad
 
+    /// More than any client sends: frames leave as they came, as those that LiveKit's server forwards. A lower target would
+    /// make them wait, and no encoder here could follow it.
+    private static let bitrate = 100_000_000
+
     /// The echo takes each profile, whatever is installed, because nothing is decoded.
     static func prepare(_ configuration: inout PeerConnectionConfiguration) {
         (configuration.usableCodecs, configuration.h264) = ([.h264, .vp8, .vp9], .any)
+        (configuration.adaptsBitrate, configuration.startBitrate) = (false, bitrate)
     }
 
     init(_ codec: VideoCodec, painter: FramePainter, faults: MediaFaults) throws {
