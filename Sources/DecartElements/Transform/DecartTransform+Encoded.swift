@@ -60,7 +60,11 @@ extension DecartTransform {
         guard isOn != wasOn else { return isOn }
         input.gate.set(encoded: isOn)
         applyMute()
-        if !isOn { restartSession() }
+        if !isOn {
+            // Encoded video of the same format is another input than the raw video, too.
+            state.withLock { $0.run?.sentFormat = nil }
+            restartSession()
+        }
         return isOn
     }
 
