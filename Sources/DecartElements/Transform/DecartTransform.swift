@@ -126,7 +126,7 @@ final class DecartTransform: ElementImplementation {
             if let sink {
                 let input = try InputChain(pacing: pacing, sink: sink)
                 let target = try input.install(in: bin)
-                parts = (input, target, InputMemory(sink: sink, entry: target))
+                parts = (input, target, InputMemory(sink: sink, chain: input, entry: target))
             }
         } catch { failure = error }
         (input, memory, buildError) = (parts?.input, parts?.memory, failure)
@@ -144,7 +144,7 @@ final class DecartTransform: ElementImplementation {
             input?.gate.countDropped()
             self?.reportLoss(of: nil)
         }
-        guardInput(sink, target, input, memory)
+        guardInput(sink, input, memory)
         answerCaps(sink, memory)
     }
 
@@ -179,12 +179,12 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
-    private func guardInput(_ sink: GhostPad, _ target: Pad, _ input: InputChain, _ memory: InputMemory) {
-        // The closures retain the queue's pad and hold their own pad unretained, to avoid a cycle.
+    private func guardInput(_ sink: GhostPad, _ input: InputChain, _ memory: InputMemory) {
+        // The closures hold their own pad unretained, to avoid a cycle.
         let own = sink.unowned
         input.gate.onKept { [own] buffer, time in own.passOn(Self.admitted(buffer, at: time) ?? buffer) }
         sink.splitBufferLists()
-        sink.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak self, weak input, own, target] item in
+        sink.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak self, weak input, own] item in
             guard let self, let input else { return .drop }
             switch item {
             case .buffer(let buffer):
@@ -212,7 +212,10 @@ final class DecartTransform: ElementImplementation {
                     self.reportLoss(of: buffer)
                     return .drop
                 }
-            case .event(let event): return self.handleInput(event, input, memory, queue: target)
+            case .event(let event):
+                let verdict = self.handleInput(event, input, memory)
+                // Behind an encoded input's pad, nothing takes it; the pad keeps sticky events.
+                return input.encoded.isOn && !event.isSticky ? .drop : verdict
             case .query: return .pass
             }
         }
@@ -263,16 +266,12 @@ final class DecartTransform: ElementImplementation {
     }
 
     /// Called on upstream's streaming thread.
-    private func handleInput(
-        _ event: Event, _ input: InputChain, _ memory: InputMemory, queue: Pad
-    ) -> ProbeVerdict {
+    private func handleInput(_ event: Event, _ input: InputChain, _ memory: InputMemory) -> ProbeVerdict {
         if let caps = event.caps, !prepare(memory, for: caps) { return .drop }
         input.arrived(event)
         switch event.kind {
-        // The elements behind the pad are for raw video and do not get other caps.
         case .caps:
-            if let caps = event.caps, applyCaps(caps, input) { return .drop }
-            beginAwaited()
+            if let caps = event.caps, !applyCaps(caps, input) { beginAwaited() }
         case .segment:
             input.gate.set(segment: event)
             // The frames behind this pad have their running time as time stamp.
@@ -288,13 +287,13 @@ final class DecartTransform: ElementImplementation {
             // A source that failed ends its stream, and the one that replaces it begins another. The application's own
             // EOS may come before the first stream.
             resume(afterFlush: false)
-            turn(by: event, input, queue)
+            input.turn(by: event)
         case .tag where input.encoded.isOn:
             // The element does not rotate encoded frames; the tag tells downstream how to display them.
             output?.forward(event)
             return .drop
         case .tag:
-            turn(by: event, input, queue)
+            input.turn(by: event)
             guard event.imageOrientationTag != nil else {
                 output?.forward(event)
                 return .pass
@@ -319,14 +318,6 @@ final class DecartTransform: ElementImplementation {
         case .atOnce: output?.push(event)
         }
         return .drop
-    }
-
-    /// Follows the orientation tags. Called on upstream's streaming thread.
-    private func turn(by event: Event, _ input: InputChain, _ queue: Pad) {
-        guard let rotation = input.turned(by: event) else { return }
-        // A custom event carries the rotation through the queue, in order with the frames.
-        queue.send(
-            Event.customDownstream(Structure(ImageRotation.eventName, ("rotation", GValueBox(rotation.rawValue)))))
     }
 
     /// Posts a QOS message for a dropped frame of a live input: the first at once, then at most five per second,
@@ -380,7 +371,7 @@ final class DecartTransform: ElementImplementation {
             end()
             let result = chainUp()
             audio.reset()
-            memory?.remove(from: handle.unowned)
+            memory?.reset(in: handle.unowned)
             input?.reset()
             let hadOwnClock = state.withLock { state in
                 state.snapshot = SessionSnapshot()

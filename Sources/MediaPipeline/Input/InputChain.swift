@@ -59,6 +59,8 @@ package final class InputChain: @unchecked Sendable {
     private var conversion = Conversion()
     private let target = Mutex(ConversionPlan.Target())
 
+    private static let turnEvent = "application/x-decart-rotation"
+
     /// Caps of the sink pad's template.
     package static let caps = "video/x-raw; \(InputMemory.templateCaps)"
 
@@ -181,12 +183,32 @@ package final class InputChain: @unchecked Sendable {
         if let info = OutputFormat(width: size.width, height: size.height).videoInfo { arrival.info = info }
     }
 
-    /// Reads STREAM_START and TAG, on upstream's thread.
-    /// - Returns: the rotation that the tags ask for, if it has changed: a new upstream source brings other tags, or none.
-    package func turned(by event: Event) -> ImageRotation? {
+    /// Follows the orientation tags of STREAM_START and TAG: a new upstream source brings other tags, or none. Called on
+    /// upstream's thread.
+    package func turn(by event: Event) {
         let before = arrival.tags.current
         arrival.tags.update(event)
-        return arrival.tags.current == before ? nil : arrival.tags.current
+        if arrival.tags.current != before { sendTurn() }
+    }
+
+    /// An event carries the rotation through the queue, in order with the frames.
+    private func sendTurn() {
+        let rotation = Structure(Self.turnEvent, ("rotation", GValueBox(arrival.tags.current.rawValue)))
+        queue.staticPad("sink")?.send(Event.customDownstream(rotation))
+    }
+
+    /// Ends the queue's thread, which an encoded input does not need. Called on upstream's thread.
+    func rest() {
+        queue.setLockedState(true)
+        queue.setState(.null)
+    }
+
+    /// Called on upstream's thread, or after a stop.
+    func wake() {
+        queue.setLockedState(false)
+        queue.syncStateWithParent()
+        // Turns of the meantime did not reach it.
+        sendTurn()
     }
 
     /// Called after a stop: caps and tags of the last stream do not apply to the next start.
@@ -231,7 +253,7 @@ package final class InputChain: @unchecked Sendable {
             setUpElements()
             return other.map(ProbeVerdict.replaceEvent) ?? .pass
         case .customDownstream:
-            if let structure = event.structure, structure.name == ImageRotation.eventName,
+            if let structure = event.structure, structure.name == Self.turnEvent,
                 let rotation = structure.string("rotation").map(ImageRotation.init(tag:))
             {
                 conversion.plan.turn(rotation)
@@ -377,11 +399,6 @@ extension InputChain {
 
 extension VideoInfo {
     fileprivate var isShownHigherThanWide: Bool { height &* pixelAspectRatio.1 > width &* pixelAspectRatio.0 }
-}
-
-extension ImageRotation {
-    /// Name of the event that carries a rotation through the chain.
-    package static let eventName = "application/x-decart-rotation"
 }
 
 extension ElementProblem {

@@ -1,15 +1,21 @@
-// Frames in memory other than the system's: fetches them in front of the input chain, by elements that exist only while
-// such frames come. It knows pads and caps; it must not know sessions.
+// Leads the element's sink pad to what its caps need: raw video to the input chain, through elements that fetch frames from
+// memory other than the system's while such frames come, and encoded video nowhere, because it does not pass the pad. It
+// knows pads and caps; it must not know sessions.
 package import GStreamerKit
+import RTP
 import WebRTCTransport
 
 // @unchecked: pads and elements are thread-safe; the rest belongs to the streaming thread of the sink pad, and to the thread
 // that stops the element when that has ended.
 package final class InputMemory: @unchecked Sendable {
     private let sink: GhostPad
+    /// Weak: its encoded input holds the pad, whose probes hold this object.
+    private weak var chain: InputChain?
     /// First pad of the input chain, which takes the system's memory.
     private let entry: Pad
 
+    /// The input is encoded: the pad has no target.
+    private var isBypassed = false
     private var memory: VideoMemory?
     private var elements: [Element] = []
     /// The last caps could not be used: their frames are dropped.
@@ -20,9 +26,9 @@ package final class InputMemory: @unchecked Sendable {
     /// - Parameters:
     ///   - sink: the element's sink pad, whose target is `entry`. Its probes hold this object, so this one holds the pad
     ///     without a reference.
-    package init(sink: GhostPad, entry: Pad) {
+    package init(sink: GhostPad, chain: InputChain, entry: Pad) {
         self.sink = sink.unowned
-        self.entry = entry
+        (self.chain, self.entry) = (chain, entry)
     }
 
     /// Caps of the sink pad's template besides the system's memory.
@@ -38,6 +44,7 @@ package final class InputMemory: @unchecked Sendable {
                 "the input's caps have interlace-mode=alternate, whose buffers hold one field: set the source to "
                     + "interleaved or progressive frames")
         }
+        bypass(caps.first.flatMap { VideoCodec(capsName: $0.name) } != nil, in: bin)
         let next = VideoMemory.named(caps.memory)
         guard next != memory || isUnusable else { return }
         remove(from: bin)
@@ -56,8 +63,27 @@ package final class InputMemory: @unchecked Sendable {
         }
     }
 
-    /// Called on upstream's thread, or after a stop.
-    package func remove(from bin: Bin) {
+    /// Without a target, the pad keeps sticky events, and sends them once it has one again.
+    private func bypass(_ isEncoded: Bool, in bin: Bin) {
+        guard isEncoded != isBypassed else { return }
+        isBypassed = isEncoded
+        if isEncoded {
+            remove(from: bin)
+            sink.setTarget(nil)
+            chain?.rest()
+        } else {
+            chain?.wake()
+            sink.setTarget(entry)
+        }
+    }
+
+    /// Called after a stop.
+    package func reset(in bin: Bin) {
+        remove(from: bin)
+        bypass(false, in: bin)
+    }
+
+    private func remove(from bin: Bin) {
         let elements = exchange(&elements, with: [])
         (memory, isUnusable) = (nil, false)
         guard let last = elements.last?.staticPad("src") else { return }

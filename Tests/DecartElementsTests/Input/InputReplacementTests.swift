@@ -69,5 +69,48 @@ extension ElementTests {
                 expectUndisturbed(pipeline, standIn, id)
             }
         }
+
+        /// Encoded frames do not pass the elements for raw video, whose queue has no thread then. The orientation tags of the
+        /// meantime hold for the raw video that follows.
+        @Test func rawAndEncodedStreamsFollowEachOther() throws {
+            func source(_ pattern: String) -> String {
+                "videotestsrc is-live=true pattern=\(pattern) ! "
+                    + "video/x-raw,format=I420,\(TransformPipeline.size),framerate=20/1"
+            }
+            func frame(_ pattern: String, _ turn: String = "") throws -> CopiedFrame {
+                try Reference.frame(TransformPipeline.source("num-buffers=1 pattern=\(pattern)") + turn)
+            }
+            let turned = try frame("smpte-rp-219", " ! videoflip video-direction=180")
+            let (encoded, upright) = (try frame("smpte100"), try frame("gradient"))
+            let sources = """
+                \(source("smpte-rp-219")) ! taginject tags="image-orientation=rotate-180" ! s.sink_0 \
+                \(source("smpte100")) ! x264enc tune=zerolatency speed-preset=ultrafast key-int-max=20 bitrate=4000 ! \
+                video/x-h264,profile=constrained-baseline ! s.sink_1 \
+                \(source("gradient")) ! s.sink_2 input-selector name=s sync-streams=false
+                """
+            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir", source: sources) }) {
+                pipeline, standIn in
+                let selector = try #require(pipeline.pipeline.child(named: "s"))
+                let queue = try #require(pipeline.pipeline.child(named: "input-queue"))
+                func expect(_ pad: String, _ frame: CopiedFrame, _ state: ElementState) throws {
+                    selector.set("active-pad", GValueBox(object: try #require(selector.staticPad(pad))))
+                    #expect(pipeline.waitForFrame(frame.applying(prompt: "film noir")), "\(pad)")
+                    #expect(queue.state() == state, "\(pad)")
+                }
+                pipeline.play()
+                #expect(pipeline.waitForFrames(2))
+                for _ in 1...2 {
+                    try expect("sink_0", turned, .playing)
+                    try expect("sink_1", encoded, .null)
+                    try expect("sink_2", upright, .playing)
+                    try expect("sink_1", encoded, .null)
+                }
+                pipeline.pipeline.setState(.ready)
+                #expect(queue.state() == .ready)
+                pipeline.play()
+                #expect(pipeline.waitForFrames(2))
+                #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
     }
 }
