@@ -48,6 +48,8 @@ final class Worker: @unchecked Sendable {
         worker.release()
         guard waits else { return false }
         pool.withLock { $0.waiting.append(queue) }
+        // The timer needs the network thread, which may not have got a thread either.
+        NetworkThread.shared.start()
         NetworkThread.shared.schedule(after: retryTime) {
             if let queue = pool.withLock({ $0.waiting.popLast() }) { run(queue) }
         }

@@ -12,6 +12,9 @@ struct SerialQueueTests {
         init(_ onRelease: @escaping @Sendable () -> Void) { self.onRelease = onRelease }
         deinit { onRelease() }
     }
+    /// As in front of a session: a queue that got no thread asks again by a timer of the network thread.
+    init() { while !NetworkThread.shared.start() { usleep(1000) } }
+
     private func waits(for semaphore: DispatchSemaphore) -> Bool { semaphore.wait(timeout: .now() + 20) == .success }
 
     @Test func workRunsInOrderAndNoneIsLost() {
