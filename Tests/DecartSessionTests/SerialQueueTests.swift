@@ -13,7 +13,7 @@ struct SerialQueueTests {
         deinit { onRelease() }
     }
     /// As in front of a session: a queue that got no thread asks again by a timer of the network thread.
-    init() { while !NetworkThread.shared.start() { usleep(1000) } }
+    init() { while !NetworkThread.shared.start() {} }
 
     private func waits(for semaphore: DispatchSemaphore) -> Bool { semaphore.wait(timeout: .now() + 20) == .success }
 

@@ -61,7 +61,7 @@ extension DecartTransform {
         input.gate.set(encoded: isOn)
         applyMute()
         if !isOn {
-            // Encoded video of the same format is another input than the raw video, too.
+            // Encoded video that follows begins a session of its own, also in the format of the last one.
             state.withLock { $0.run?.sentFormat = nil }
             restartSession()
         }

@@ -197,13 +197,13 @@ package final class InputChain: @unchecked Sendable {
         queue.staticPad("sink")?.send(Event.customDownstream(rotation))
     }
 
-    /// Ends the queue's thread, which an encoded input does not need. Called on upstream's thread.
+    /// Ends the queue's thread, because the frames of an encoded input do not pass it. Called on upstream's thread.
     func rest() {
         queue.setLockedState(true)
         queue.setState(.null)
     }
 
-    /// Called on upstream's thread, or after a stop.
+    /// Starts it again if the element runs. Called on upstream's thread, or after a stop.
     func wake() {
         queue.setLockedState(false)
         queue.syncStateWithParent()
